@@ -20,8 +20,8 @@ pub enum ClientError {
     #[error("{} cannot be read ({reason}): name the running service's directory with --data-dir, or a cloud with --os-cloud", path.display())]
     NoClouds { path: PathBuf, reason: String },
     /// The credentials are incomplete, or of a kind that is not supported.
-    #[error("{named} cannot be used to authenticate: {reason}")]
-    Credentials { named: String, reason: String },
+    #[error("{origin} cannot be used to authenticate: {reason}")]
+    Credentials { origin: String, reason: String },
     /// The client has no TLS.
     #[error("{0:?} is no URL that this command can use: it must begin with http:// and name the service, not a TLS proxy before it")]
     Url(String),
@@ -73,9 +73,9 @@ impl Client {
 
     /// Requests a token from the identity service, and finds the services in its catalog.
     pub async fn authenticate(credentials: &Credentials) -> Result<Client, ClientError> {
-        let Credentials { named, auth_url, body } = credentials;
+        let Credentials { origin, auth_url, body } = credentials;
         let http = http_to(auth_url)?;
-        let request = format!("authentication as {named}");
+        let request = format!("authentication as {origin}");
         let answer = http.post(format!("{auth_url}/v3/auth/tokens")).json(body).send().await;
         let unanswered = |source| ClientError::Unanswered { request: request.clone(), url: auth_url.clone(), source };
         let answer = answer.map_err(unanswered)?;
@@ -119,17 +119,17 @@ impl Client {
         mut observer: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<(), ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
-        let named = format!("GET {path}");
+        let name = format!("GET {path}");
         let mut request = self.request(reqwest::Method::GET, &format!("{endpoint}{path}")).header("Accept", "text/event-stream");
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }
-        let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
+        let unanswered = |source| ClientError::Unanswered { request: name.clone(), url: endpoint.clone(), source };
         let mut answer = request.send().await.map_err(unanswered)?;
         if !answer.status().is_success() {
-            return read(&named, answer).await.map(drop);
+            return read(&name, answer).await.map(drop);
         }
-        let silent = || ClientError::Silent { request: named.clone(), patience: STREAM_PATIENCE };
+        let silent = || ClientError::Silent { request: name.clone(), patience: STREAM_PATIENCE };
         let mut waiting = Vec::new();
         while let Some(chunk) = tokio::time::timeout(STREAM_PATIENCE, answer.chunk()).await.map_err(|_| silent())?.map_err(unanswered)? {
             waiting.extend_from_slice(&chunk);
@@ -181,11 +181,11 @@ impl Client {
         fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Value, ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
-        let named = format!("{method} {path}");
+        let name = format!("{method} {path}");
         let request = self.request(method, &format!("{endpoint}{path}")).header("OpenStack-API-Version", COMPUTE_VERSION);
-        let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
+        let unanswered = |source| ClientError::Unanswered { request: name.clone(), url: endpoint.clone(), source };
         let answer = fill(request).send().await.map_err(unanswered)?;
-        read(&named, answer).await
+        read(&name, answer).await
     }
 
     fn request(&self, method: reqwest::Method, url: &str) -> RequestBuilder {

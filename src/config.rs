@@ -296,7 +296,7 @@ impl Default for MigrationConfig {
     }
 }
 
-/// What the databases keep, in days; 0 keeps it for ever.
+/// The ages in days at which databases remove old records; 0 keeps them for ever.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
@@ -524,9 +524,9 @@ impl Config {
     /// Hides the databases' passwords, for display.
     pub fn without_passwords(mut self) -> Config {
         let database = &mut self.database;
-        let named = [&mut database.api, &mut database.services].into_iter().flatten();
+        let urls = [&mut database.api, &mut database.services].into_iter().flatten();
         let brokers = self.notifications.rabbitmq.urls.iter_mut();
-        named.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
+        urls.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
         self
     }
 

@@ -20,11 +20,11 @@ const FILES_PER_DATABASE_CONNECTION: usize = 3;
 /// The system allows too few open files.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{wanted} connections and {reserved} files of the service's own are more than the {limit} that the system lets this process open: \
+    "{connections} connections and {reserved} files of the service's own are more than the {limit} that the system lets this process open: \
      raise the hard limit (ulimit -Hn, LimitNOFILE) or lower http.max_connections"
 )]
 pub struct TooFew {
-    wanted: usize,
+    connections: usize,
     reserved: usize,
     limit: usize,
 }
@@ -49,11 +49,11 @@ pub fn connections(http: &Http, databases: usize, spare: usize, limit: usize) ->
     let pooled = databases * POOL_SIZE as usize * FILES_PER_DATABASE_CONNECTION;
     let reserved = pooled + http.max_transfers * 2 + 2 * spare + BESIDES;
     let room = limit.saturating_sub(reserved);
-    let wanted = match http.max_connections {
+    let connections = match http.max_connections {
         0 => room.clamp(CONNECTIONS_AT_LEAST, CONNECTIONS_AT_MOST),
-        wanted => wanted,
+        connections => connections,
     };
-    if wanted > room { Err(TooFew { wanted, reserved, limit }) } else { Ok(wanted) }
+    if connections > room { Err(TooFew { connections, reserved, limit }) } else { Ok(connections) }
 }
 
 #[cfg(test)]

@@ -537,7 +537,7 @@ fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyFile>) -> Catalog {
         cell_timeout: config.cells.timeout.duration(),
         default_zone: config.scheduler.default_availability_zone.clone(),
         default_limits: config.quota.limits(),
-        counting: Counting { from_placement: config.quota.count_usage_from_placement, again_when_taken: config.quota.recheck_quota },
+        counting: Counting { from_placement: config.quota.count_usage_from_placement, recheck: config.quota.recheck_quota },
         max_limit: max_limit(config),
         skip_down_cells: config.api.list_records_by_skipping_down_cells,
         host_networks: config.compute.networks(),

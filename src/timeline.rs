@@ -63,11 +63,11 @@ impl<'a> Timeline<'a> {
 
     /// Returns a try's row without its bar, which needs no later try.
     pub fn row(&self, step: &StepView) -> String {
-        let begun = (step.begun_at - self.view.started_at).num_milliseconds().max(0);
+        let start = (step.begun_at - self.view.started_at).num_milliseconds().max(0);
         let took = step.ended_at.map_or_else(String::new, |ended| (ended - step.begun_at).num_milliseconds().max(0).to_string());
         let outcome = (self.paint)(colour(step), &format!("{:<7}", step.outcome.as_deref().unwrap_or("running")));
         let mark = if self.is_pivot(step) { "◆ pivot" } else { "" };
-        format!("{begun:>7}  {:<27} {:<4} {:>7}  {outcome} {took:>5}  {mark:<7}", step.step, step.side, step.attempt)
+        format!("{start:>7}  {:<27} {:<4} {:>7}  {outcome} {took:>5}  {mark:<7}", step.step, step.side, step.attempt)
     }
 
     /// Returns the lines with a try's error, unless the try before had an equal one.
@@ -95,13 +95,13 @@ impl<'a> Timeline<'a> {
     fn bar(&self, step: &StepView, next: Option<&StepView>) -> String {
         let offset = |at: DateTime<Utc>| (at - self.view.started_at).num_milliseconds().clamp(0, self.span);
         let died = step.outcome.as_ref().and(next).map(|next| next.begun_at);
-        let begun = offset(step.begun_at);
+        let start = offset(step.begun_at);
         let ended = match (step.ended_at.or(died), &step.outcome) {
             (Some(end), _) => offset(end),
             (None, None) => self.span,
-            (None, Some(_)) => begun,
+            (None, Some(_)) => start,
         };
-        (self.paint)(colour(step), &bar(begun, ended.max(begun), self.span))
+        (self.paint)(colour(step), &bar(start, ended.max(start), self.span))
     }
 }
 
@@ -116,9 +116,9 @@ fn colour(step: &StepView) -> &'static str {
 }
 
 /// Returns the bar from one offset to another within the whole time; at least one column.
-fn bar(begun: i64, ended: i64, span: i64) -> String {
+fn bar(start: i64, ended: i64, span: i64) -> String {
     let column = |at: i64| usize::try_from(at * BARS / span).unwrap_or(0);
-    let first = column(begun).min(column(span) - 1);
+    let first = column(start).min(column(span) - 1);
     let length = column(ended).saturating_sub(first).max(1);
     format!("{}{}", " ".repeat(first), "▬".repeat(length))
 }
@@ -141,10 +141,10 @@ mod tests {
         DateTime::UNIX_EPOCH + chrono::Duration::milliseconds(ms)
     }
 
-    fn step(name: &str, side: &str, outcome: Option<&str>, error: Option<&str>, begun: i64, ended: Option<i64>) -> Value {
+    fn step(name: &str, side: &str, outcome: Option<&str>, error: Option<&str>, start: i64, ended: Option<i64>) -> Value {
         json!({
-            "seq": begun, "step": name, "side": side, "attempt": 1, "outcome": outcome, "error": error,
-            "begun_at": at(begun), "ended_at": ended.map(at),
+            "seq": start, "step": name, "side": side, "attempt": 1, "outcome": outcome, "error": error,
+            "begun_at": at(start), "ended_at": ended.map(at),
         })
     }
 

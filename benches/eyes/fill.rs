@@ -9,7 +9,7 @@ use cellshift::saga::tables;
 /// With three methods each, the APIs have about as many routes.
 const ROUTES: usize = 220;
 /// The methods and statuses with which each route was asked.
-const ASKED: [(&str, u16); 6] = [("GET", 200), ("GET", 404), ("POST", 202), ("POST", 409), ("DELETE", 204), ("GET", 503)];
+const REQUESTS: [(&str, u16); 6] = [("GET", 200), ("GET", 404), ("POST", 202), ("POST", 409), ("DELETE", 204), ("GET", 503)];
 /// The largest number of cells that a configuration may ask for.
 const CELLS: usize = 100;
 
@@ -17,7 +17,7 @@ const CELLS: usize = 100;
 pub fn fill(metrics: &Metrics) {
     let took = Duration::from_millis(7);
     for route in 0..ROUTES {
-        for (method, status) in ASKED {
+        for (method, status) in REQUESTS {
             metrics.request_ended(Some(&format!("/compute/v2.1/resource-{route}/{{id}}/part")), method, status, took);
         }
     }

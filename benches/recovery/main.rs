@@ -119,10 +119,10 @@ async fn report(journal: &mut Journal, start: Instant, before: &BTreeMap<String,
         while seen[2].len() < all {
             let began = Instant::now();
             let now = moves(journal).await;
-            let is_taken_over = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
+            let has_taken_over = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
             let run = |one: &&Move| one.ended() || one.lines > before[&one.id].lines;
             let counts =
-                [now.iter().filter(is_taken_over).count(), now.iter().filter(run).count(), now.iter().filter(|one| one.ended()).count()];
+                [now.iter().filter(has_taken_over).count(), now.iter().filter(run).count(), now.iter().filter(|one| one.ended()).count()];
             for (times, count) in seen.iter_mut().zip(counts) {
                 times.resize(count.max(times.len()), start.elapsed());
             }

@@ -8,7 +8,7 @@ use cellshift_embedded::identity::catalog::REGION;
 use cellshift_embedded::identity::{DOMAIN_NAME, EmbeddedIdentity, Target, UserUpdate};
 use serde::{Deserialize, Serialize};
 
-use super::{BootstrapError, at};
+use super::{BootstrapError, file_error};
 use crate::config::{Config, Preset};
 use crate::env::Env;
 use crate::private_file;
@@ -75,12 +75,12 @@ enum Scope {
 pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdentity) -> Result<(), BootstrapError> {
     let path = config.data_dir.join("clouds.yaml");
     let mut before = read(&path)?;
-    let made = identity.accounts_made().await?;
-    let is_devstack = before.clouds.contains_key(ALIASES[0].0) || (config.preset == Preset::Devstack && !made);
+    let accounts_exist = identity.accounts_made().await?;
+    let is_devstack = before.clouds.contains_key(ALIASES[0].0) || (config.preset == Preset::Devstack && !accounts_exist);
     let mut clouds = BTreeMap::new();
     for account in ACCOUNTS.iter().chain(is_devstack.then_some(&ALT)) {
         let cloud = before.clouds.remove(account.cloud);
-        let entry = match (cloud, made) {
+        let entry = match (cloud, accounts_exist) {
             (Some(mut cloud), true) => {
                 cloud.auth.auth_url = auth_url(config.http.listen);
                 cloud
@@ -106,8 +106,8 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
     }
     let text = serde_yaml_ng::to_string(&CloudsFile { clouds })
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;
-    private_file::write(&path, &text).map_err(at(&path))?;
-    if !made {
+    private_file::write(&path, &text).map_err(file_error(&path))?;
+    if !accounts_exist {
         // After the file, so that an interrupted first start leaves nobody without a password.
         identity.note_accounts_made().await?;
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BootstrapError, at};
+use super::{BootstrapError, file_error};
 use crate::env::Env;
 
 /// Returns the name in the data directory's file `controller`, or a new one, which [`keep`] writes there.
@@ -18,7 +18,7 @@ pub(super) fn keep(data: &Path, name: &str) -> Result<(), BootstrapError> {
     }
     let file = file_in(data);
     let partial = file.with_extension("partial");
-    std::fs::write(&partial, name).and_then(|()| std::fs::rename(&partial, &file)).map_err(at(&file))
+    std::fs::write(&partial, name).and_then(|()| std::fs::rename(&partial, &file)).map_err(file_error(&file))
 }
 
 fn kept(data: &Path) -> Option<String> {

@@ -60,8 +60,8 @@ pub enum BootstrapError {
     Refused(#[from] Mismatch),
     #[error("{} cannot be written: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
-    #[error("{key} is {asked}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]
-    Fewer { key: &'static str, asked: u32, there: String, least: u32 },
+    #[error("{key} is {limit}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]
+    Fewer { key: &'static str, limit: u32, there: String, least: u32 },
     #[error("compute.network_of_hosts.{host}: there is no host {host}, and this start makes none")]
     NoSuchHost { host: String },
     #[error("{} is not a clouds.yaml: {reason}; mend it or delete it, then new passwords are made", path.display())]
@@ -145,7 +145,7 @@ pub async fn open_with(config: Config, env: Env, samples: Samples) -> Result<Clo
     if let Some(process) = &process {
         seat::wait_for(process, &url_of(&config, Part::Api), &env).await?;
     }
-    policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
+    policy_file::make_if_missing(&config.policy_file()).map_err(file_error(&config.policy_file()))?;
     let policy = Arc::new(PolicyFile::open(&config.policy_file())?);
     deployment.begin(&config, &env).await?;
     let controller = process.as_ref().map_or_else(|| controller::name(&data, &env), |process| process.name.clone());
@@ -178,8 +178,8 @@ impl Seated {
         deployment.note_marked(&api, Part::Services).await?;
         let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
         accounts::ensure(&config, &env, &services.identity).await?;
-        let made = Made { api: &api, services: &services, cells: &cells };
-        let preset = samples::make_once(&config, &env, samples, &made, &new_hosts).await?;
+        let stores = Made { api: &api, services: &services, cells: &cells };
+        let preset = samples::make_once(&config, &env, samples, &stores, &new_hosts).await?;
         deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
         let deployment = deployment.id;
         Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy, resets: None })
@@ -216,7 +216,7 @@ async fn open_services(config: &Config, env: &Env, deployment: &Deployment) -> R
     Ok(Services { db, identity, images, network, volumes, placement })
 }
 
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {
     let path = path.to_owned();
     move |source| BootstrapError::File { path, source }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use bytes::Bytes;
 use cellshift_embedded::image::NewImage;
 
-use super::{BootstrapError, CellPlan, Services, at, sample_networks};
+use super::{BootstrapError, CellPlan, Services, file_error, sample_networks};
 use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -75,7 +75,7 @@ pub(super) async fn make_once(
     make_image(env, services, &admin_project, (image_name(preset), samples)).await?;
     let outside = services.identity.ensure_project("service").await?.id;
     sample_networks::make(&services.network, &admin_project, &outside).await?;
-    std::fs::write(&marker, if preset == Preset::Devstack { DEVSTACK } else { "" }).map_err(at(&marker))?;
+    std::fs::write(&marker, if preset == Preset::Devstack { DEVSTACK } else { "" }).map_err(file_error(&marker))?;
     Ok(preset)
 }
 

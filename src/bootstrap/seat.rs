@@ -9,7 +9,7 @@ use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use super::{BootstrapError, at, controller};
+use super::{BootstrapError, controller, file_error};
 use crate::config::Config;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -32,13 +32,13 @@ pub(super) fn process(config: &Config, env: &Env) -> Result<Option<Process>, Boo
         return Ok(None);
     }
     let data = &config.data_dir;
-    let directory = std::fs::canonicalize(data).map_err(at(data))?;
+    let directory = std::fs::canonicalize(data).map_err(file_error(data))?;
     Ok(Some(Process {
         name: controller::name(data, env),
         life: env.uuid(),
         host: uname().nodename().to_string_lossy().into_owned(),
         directory: directory.to_string_lossy().into_owned(),
-        lock_file: lock_file(&directory, env).map_err(at(data))?,
+        lock_file: lock_file(&directory, env).map_err(file_error(data))?,
     }))
 }
 
@@ -61,7 +61,7 @@ fn boot(env: &Env) -> String {
 /// time has passed or it is seen to live.
 pub(super) async fn wait_for(process: &Process, url: &str, env: &Env) -> Result<(), BootstrapError> {
     let mut former: Option<Held> = None;
-    while let Some(held) = look(url, env).await?.filter(|held| held.keeps_out(process)) {
+    while let Some(held) = holder(url, env).await?.filter(|held| held.keeps_out(process)) {
         let is_renewed = former.as_ref().is_some_and(|former| former.until != held.until);
         if is_renewed || !held.may_be_former(process) {
             return Err(seat::refused(&held).into());
@@ -75,9 +75,9 @@ pub(super) async fn wait_for(process: &Process, url: &str, env: &Env) -> Result<
     Ok(())
 }
 
-async fn look(url: &str, env: &Env) -> Result<Option<Held>, DbError> {
+async fn holder(url: &str, env: &Env) -> Result<Option<Held>, DbError> {
     let (url, clock) = (url.to_owned(), env.clone());
-    env.run_blocking(move || seat::look(&url, &clock)).await
+    env.run_blocking(move || seat::holder(&url, &clock)).await
 }
 
 /// Keeps a process's seat until it gives it up. Cheap to clone.

@@ -92,7 +92,7 @@ fn not_fewer(key: &'static str, limit: Option<u32>, there: impl Iterator<Item = 
     let more: BTreeMap<u32, String> = there.filter(|(number, _)| *number > limit).collect();
     let Some(least) = more.keys().next_back().copied() else { return Ok(()) };
     let there = more.into_values().collect::<Vec<_>>().join(", ");
-    Err(BootstrapError::Fewer { key, asked: limit, there, least })
+    Err(BootstrapError::Fewer { key, limit, there, least })
 }
 
 /// Returns the number of cells beside cell0 that a start ensures. The mapping of cell0 shows that an earlier start has mapped the others.

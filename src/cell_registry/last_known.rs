@@ -31,25 +31,25 @@ impl LastKnownServers {
 
     /// Remembers servers that have just been read from their cells.
     pub fn read<'a>(&self, records: impl IntoIterator<Item = &'a Arc<ServerRecord>>, now: DateTime<Utc>) {
-        let Some(kept) = &self.0 else { return };
-        let mut kept = kept.lock();
+        let Some(cache) = &self.0 else { return };
+        let mut cache = cache.lock();
         for record in records.into_iter().filter(|record| record.cell.is_some()) {
-            kept.put(record.instance.uuid, LastKnown { record: Arc::clone(record), at: now });
+            cache.put(record.instance.uuid, LastKnown { record: Arc::clone(record), at: now });
         }
     }
 
     /// Forgets a server that is gone.
     pub fn forget(&self, uuid: Uuid) {
-        if let Some(kept) = &self.0 {
-            kept.lock().pop(&uuid);
+        if let Some(cache) = &self.0 {
+            cache.lock().pop(&uuid);
         }
     }
 
     /// Returns the remembered record of a server that its mapping still places in this cell.
     pub fn of(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
-        let kept = self.0.as_ref()?.lock();
+        let cache = self.0.as_ref()?.lock();
         // A look does not count as a reading: the oldest reading is dropped first.
-        let entry = kept.peek(&mapping.instance_uuid)?;
+        let entry = cache.peek(&mapping.instance_uuid)?;
         let is_its = entry.record.cell.as_deref() == Some(cell) && entry.record.instance.project_id == mapping.project_id;
         is_its.then(|| entry.clone())
     }

@@ -132,16 +132,16 @@ impl ServerRecord {
     }
 }
 
-/// Whether a look-up shows a server that is deleted, or about to be.
+/// Whether a look-up returns a server that is deleted, or about to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Deleted {
-    Found,
-    Missed,
+enum DeletedServers {
+    Include,
+    Exclude,
 }
 
 /// The result of a look-up.
-struct Chased<T> {
-    found: Found<T>,
+struct Lookup<T> {
+    location: Location<T>,
     /// True if the server's delete waits for the operation that has it.
     leaving: bool,
     /// The group that the server is in, which its mapping's database knows, too.
@@ -149,16 +149,16 @@ struct Chased<T> {
 }
 
 /// The result of a look-up in the mapped cell.
-enum Found<T> {
+enum Location<T> {
     InCell(String, T),
     Build(Box<InstanceBundle>),
 }
 
-impl Found<Instance> {
+impl Location<Instance> {
     fn located(self, leaving: bool) -> Located {
         let mut located = match self {
-            Found::InCell(cell, instance) => Located { cell: Some(cell), instance },
-            Found::Build(bundle) => Located { cell: None, instance: bundle.instance },
+            Location::InCell(cell, instance) => Located { cell: Some(cell), instance },
+            Location::Build(bundle) => Located { cell: None, instance: bundle.instance },
         };
         show_leaving(&mut located.instance, leaving);
         located
@@ -206,13 +206,17 @@ impl CellRegistry {
 
     /// Returns the server from its mapped cell. [`DbError::NotFound`] if there is none.
     pub async fn find_server(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        let chased = self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?;
-        Ok(chased.found.located(chased.leaving))
+        let lookup = self.chase(uuid, DeletedServers::Exclude, |db| async move { db.instance(uuid).await }).await?;
+        Ok(lookup.location.located(lookup.leaving))
     }
 
     /// Returns the server, even a deleted one, as long as its record is kept.
     pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.found.located(false))
+        Ok(self
+            .chase(uuid, DeletedServers::Include, |db| async move { db.instance_even_deleted(uuid).await })
+            .await?
+            .location
+            .located(false))
     }
 
     /// Returns the server with all records that the API shows.
@@ -222,14 +226,14 @@ impl CellRegistry {
 
     /// As [`CellRegistry::server`], with the group that the server is in.
     pub async fn server_and_group(&self, uuid: Uuid) -> Result<(Arc<ServerRecord>, Option<Uuid>), LookupError> {
-        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
-            Ok(Chased { found: Found::InCell(cell, InstanceView { mut instance, details }), leaving, group }) => {
+        match self.chase(uuid, DeletedServers::Exclude, |db| async move { db.instance_view(uuid).await }).await {
+            Ok(Lookup { location: Location::InCell(cell, InstanceView { mut instance, details }), leaving, group }) => {
                 show_leaving(&mut instance, leaving);
                 let record = Arc::new(ServerRecord::new(Some(cell), instance, details));
                 self.inner.last_known.read([&record], self.inner.api.db().env().now());
                 Ok((record, group))
             }
-            Ok(Chased { found: Found::Build(mut bundle), leaving, group }) => {
+            Ok(Lookup { location: Location::Build(mut bundle), leaving, group }) => {
                 show_leaving(&mut bundle.instance, leaving);
                 Ok((Arc::new(ServerRecord::of_build(*bundle)), group))
             }
@@ -257,7 +261,7 @@ impl CellRegistry {
     }
 
     /// Looks in the mapped cell. If the server is not there, looks again as long as the mapping changes.
-    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Chased<T>, LookupError>
+    async fn chase<T, F>(&self, uuid: Uuid, deleted: DeletedServers, look: impl Fn(CellDb) -> F) -> Result<Lookup<T>, LookupError>
     where
         F: Future<Output = Result<T, DbError>>,
     {
@@ -265,27 +269,27 @@ impl CellRegistry {
         for _ in 0..CHASES {
             let (mapping, group) = self.inner.api.instance_mapping_and_group(uuid).await?;
             // The record may be in any cell still.
-            let gone = mapping.is_hidden() && deleted == Deleted::Missed;
+            let gone = mapping.is_hidden() && deleted == DeletedServers::Exclude;
             let leaving = mapping.is_leaving();
             if seen == Some(mapping.cell_uuid) || gone {
                 break;
             }
             seen = Some(mapping.cell_uuid);
             let result = match mapping.cell_uuid {
-                None => self.inner.api.build_request(uuid).await.map(|bundle| Found::Build(Box::new(bundle))),
+                None => self.inner.api.build_request(uuid).await.map(|bundle| Location::Build(Box::new(bundle))),
                 Some(cell) => {
                     let cell = self.cell_by_uuid(cell)?;
                     match cell.health.call(self.inner.patience.cell, look(cell.db.clone())).await {
                         Err(error @ DbError::Unavailable { .. }) => {
                             return Err(LookupError::Silent(Box::new(SilentServer { cell: cell.name.clone(), mapping, error })));
                         }
-                        result => result.map(|record| Found::InCell(cell.name.clone(), record)),
+                        result => result.map(|record| Location::InCell(cell.name.clone(), record)),
                     }
                 }
             };
             match result {
                 Err(DbError::NotFound(_)) => {}
-                other => return Ok(Chased { found: other?, leaving, group }),
+                other => return Ok(Lookup { location: other?, leaving, group }),
             }
         }
         Err(DbError::NotFound(format!("Instance {uuid}")).into())

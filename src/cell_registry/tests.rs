@@ -289,7 +289,7 @@ async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
 async fn listed_around(world: &RegistryFixture, [old, new]: [&CellHandle; 2], change: impl Future<Output = ()>) -> Vec<Arc<ServerRecord>> {
     world.clock.0.fetch_add(1, Ordering::Relaxed);
     let readers_of_old = occupy(old, POOL_SIZE).await;
-    // One reader is left, so the next caller waits until the list has read.
+    // A single reader is left, so the next caller waits until the list has read.
     let _readers_of_new = occupy(new, POOL_SIZE - 1).await;
     let before = new.db.db().calls().reads;
     let changing = async {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, counted, entries, examples, grouped, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, counted, entries, examples, grouped, on_service, table, text};
 use super::progress::patiently;
 use super::watch::{Screen, Watch};
 use super::words::{ago, mebibytes};
@@ -23,7 +23,7 @@ pub(super) const BRIEFLY: &str = "/cells?hosts=false";
 #[derive(Args)]
 pub(super) struct Cells {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     /// First disable this cell: it gets no new servers, and those that it has stay.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::output::Asked;
+use super::output::ServiceOptions;
 use super::simulate::{quiet_experiments, read};
 use super::terminal::{self, complain, say};
 use super::{Failure, chaos_service};
@@ -49,7 +49,7 @@ pub(super) enum Chaos {
     /// End the experiment's faults at once. Its verdict follows when the affected operations have ended.
     Stop {
         #[command(flatten)]
-        service: Asked,
+        service: ServiceOptions,
     },
 }
 

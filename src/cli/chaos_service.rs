@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::chaos::{Reports, exit_code, quoted};
-use super::output::{Asked, Output, entries, on_service, text};
+use super::output::{Output, ServiceOptions, entries, on_service, text};
 use super::progress::Progress;
 use super::terminal;
 use crate::chaos::experiment::text::{seconds, text as in_words};
@@ -27,7 +27,7 @@ pub(super) struct Load {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Wait until it is over, and print the verdict.
     #[arg(long)]
     wait: bool,
@@ -39,7 +39,7 @@ pub(super) struct Load {
 #[derive(Args)]
 pub(super) struct Status {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Wait until it is over.
     #[arg(long)]
     wait: bool,
@@ -48,7 +48,7 @@ pub(super) struct Status {
 }
 
 pub(super) fn load(options: Load) -> Result<ExitCode, Failure> {
-    let Load { file, service: Asked { reach, output }, wait, reports } = options;
+    let Load { file, service: ServiceOptions { reach, output }, wait, reports } = options;
     let content = read(&file)?;
     let again = format!("cellshift chaos load {}", quoted(&file.display().to_string()));
     reports.check()?;
@@ -63,7 +63,7 @@ pub(super) fn load(options: Load) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn status(options: Status) -> Result<ExitCode, Failure> {
-    let Status { service: Asked { reach, output }, wait, reports } = options;
+    let Status { service: ServiceOptions { reach, output }, wait, reports } = options;
     reports.check()?;
     on_service(async {
         let client = reach.client().await?;
@@ -71,7 +71,7 @@ pub(super) fn status(options: Status) -> Result<ExitCode, Failure> {
     })
 }
 
-pub(super) fn stop(Asked { reach, output }: Asked) -> Result<ExitCode, Failure> {
+pub(super) fn stop(ServiceOptions { reach, output }: ServiceOptions) -> Result<ExitCode, Failure> {
     on_service(async {
         let client = reach.client().await?;
         let body = client.delete(OPERATORS, PATH).await.map_err(explained)?;

@@ -52,7 +52,7 @@ impl Drop for Made {
             // A lock file that cannot be removed stays, with its directory.
             let _ = fs::remove_file(lock);
         }
-        // This removes only empty directories.
+        // `remove_dir` removes only empty directories.
         let _ = self.directories.iter().try_for_each(fs::remove_dir);
     }
 }
@@ -65,8 +65,8 @@ impl DataDir {
         if !path.exists() {
             let missing = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
             makes.directories = missing.map(Path::to_owned).collect();
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-            made.map_err(|source| DataDirError::Make { path: path.to_owned(), source })?;
+            let outcome = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+            outcome.map_err(|source| DataDirError::Make { path: path.to_owned(), source })?;
         }
         close_to_others(path)?;
         let lock_file = path.join(LOCK_FILE);

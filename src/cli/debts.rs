@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::migrations::server;
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, counted, entries, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, counted, entries, on_service, table, text};
 use super::progress::Progress;
 use super::terminal::{self, say};
 use super::watch::{Screen, Watch};
@@ -29,7 +29,7 @@ pub(super) struct Debts {
     #[arg(value_name = "MIGRATION")]
     migration: Option<String>,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     /// Only debts of this server: its name, its id, or the beginning of its id.
@@ -54,13 +54,13 @@ sorted! {
         "tries" = Key::Field("/debt/tries"), "operator", "why",
 }
 
-/// Selects debts by their migration, by their server, or all.
-struct Wanted {
+/// Selects debts: of a migration, of a server, or all.
+struct DebtFilter {
     migration: Option<Uuid>,
     server: Option<Uuid>,
 }
 
-impl Wanted {
+impl DebtFilter {
     /// Reads the operations that owe something, and says if there are more. `limit` counts operations.
     async fn read(&self, client: &Client, limit: Option<u32>) -> Result<(Value, Option<String>), Failure> {
         if let Some(migration) = self.migration {
@@ -88,7 +88,7 @@ pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
             Some(text) => Some(names::server(client, text).await?),
             None => None,
         };
-        Ok::<Wanted, Failure>(Wanted { migration, server })
+        Ok::<DebtFilter, Failure>(DebtFilter { migration, server })
     };
     on_service(async {
         if !retry && !wait {
@@ -124,7 +124,7 @@ pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
 }
 
 /// Returns when nothing is owed.
-async fn waited(client: &Client, selection: &Wanted) -> Result<(), Failure> {
+async fn waited(client: &Client, selection: &DebtFilter) -> Result<(), Failure> {
     let progress = Progress::spinning();
     loop {
         let (answer, _) = selection.read(client, Some(u32::MAX)).await?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::source::{Source, Target};
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, Output, on_service};
+use super::output::{Limit, List, Output, ServiceOptions, on_service};
 use super::progress::Progress;
 use super::terminal::say;
 use super::watch::{Screen, Watch};
@@ -54,7 +54,7 @@ pub(super) struct Drain {
     #[arg(long, conflicts_with_all = ["to", "flavor_map", "max_in_flight", "dry_run", "confirm"])]
     undo: bool,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
 }
 
 /// The drains to list, or the one to show or to change.
@@ -79,7 +79,7 @@ pub(super) struct Drains {
     #[arg(long, requires = "id")]
     follow: bool,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]

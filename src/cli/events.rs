@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{Asked, Limit, on_service, printable, text};
+use super::output::{Limit, ServiceOptions, on_service, printable, text};
 use super::progress::patiently;
 use super::reach::Login;
 use super::terminal::{self, complain, say};
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args)]
 pub(super) struct Events {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     /// Go on with each event as it comes, from now on, and after a break of the connection behind the last event.
@@ -42,12 +42,12 @@ pub(super) struct Events {
 }
 
 /// Selects events.
-struct Wanted {
+struct EventFilter {
     server: Option<String>,
     kind: Option<String>,
 }
 
-impl Wanted {
+impl EventFilter {
     fn has(&self, event: &Value) -> bool {
         let server = self.server.as_deref().is_none_or(|server| text(&event["payload"], "uuid") == server);
         server && self.kind.as_deref().is_none_or(|kind| text(event, "event_type").starts_with(kind))
@@ -56,7 +56,7 @@ impl Wanted {
 
 /// Prints events: the newest that the service keeps, or those that come.
 pub(super) fn run(options: Events) -> Result<ExitCode, Failure> {
-    let Events { service: Asked { reach, output }, limit: Limit { limit }, follow, after, server, kind } = options;
+    let Events { service: ServiceOptions { reach, output }, limit: Limit { limit }, follow, after, server, kind } = options;
     on_service(async {
         let login = reach.login()?;
         let client = login.clone().client().await?;
@@ -64,7 +64,7 @@ pub(super) fn run(options: Events) -> Result<ExitCode, Failure> {
             Some(server) => Some(names::server(&client, &server).await?.to_string()),
             None => None,
         };
-        let filter = Wanted { server, kind };
+        let filter = EventFilter { server, kind };
         let line = |number: &str, event: &Value, data: &str| if output.is_json() { data.to_owned() } else { line(number, event) };
         if follow {
             let mut left = limit;
@@ -170,7 +170,7 @@ mod tests {
         let expected = "     7  2026-11-27 08:31:07Z  instance.resize.start                         01234567 we b active";
         assert_eq!(line("7", &event), expected);
         let has = |server: Option<&str>, kind: Option<&str>| {
-            Wanted { server: server.map(str::to_owned), kind: kind.map(str::to_owned) }.has(&event)
+            EventFilter { server: server.map(str::to_owned), kind: kind.map(str::to_owned) }.has(&event)
         };
         assert!(has(None, None) && has(Some("0123456789"), Some("instance.resize")));
         assert!(!has(Some("1"), None) && !has(None, Some("instance.create")));

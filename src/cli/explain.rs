@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{Asked, counted, examples, grouped, on_service, printable};
+use super::output::{ServiceOptions, counted, examples, grouped, on_service, printable};
 use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
@@ -22,7 +22,7 @@ pub(super) struct Explain {
     #[arg(value_name = "SERVER")]
     server: String,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Explain a resize to this flavor (its id or name) instead of a migration.
     #[arg(long, value_name = "FLAVOR")]
     flavor: Option<String>,
@@ -71,16 +71,16 @@ pub(super) fn text(body: &Value, all: bool) -> String {
     );
     let (cells, hosts) = (width(body, "cell"), width(body, "host"));
     let (fitting, refused): (Vec<&Value>, Vec<&Value>) = destinations(body).partition(|host| host["weight"].is_number());
-    let shown = if all { fitting.len() } else { BEST };
+    let count = if all { fitting.len() } else { BEST };
     // Writing to a String cannot fail.
-    for host in fitting.iter().take(shown).copied().chain(refused.iter().copied().filter(|_| all)) {
+    for host in fitting.iter().take(count).copied().chain(refused.iter().copied().filter(|_| all)) {
         let _ = writeln!(text, "{:cells$}  {:hosts$}  {}", word(&host["cell"]), word(&host["host"]), verdict(host));
     }
     if fitting.is_empty() && refused.is_empty() {
         text += "There is no other host.\n";
     }
-    if fitting.len() > shown {
-        let (more, fit) = (fitting.len() - shown, if fitting.len() == shown + 1 { "fits" } else { "fit" });
+    if fitting.len() > count {
+        let (more, fit) = (fitting.len() - count, if fitting.len() == count + 1 { "fits" } else { "fit" });
         let _ = writeln!(text, "{more} more {fit}; --all lists them");
     }
     if !all {
@@ -167,17 +167,21 @@ mod tests {
 
     #[test]
     fn many_hosts_are_the_ten_best_and_a_line_for_each_reason() {
-        let fits = |number: i32| json!({"cell": "cell1", "host": format!("f{number}"), "weight": -0.001, "weights": [], "refusals": []});
-        let refused = |number: i32, reason: &str| {
+        let fitting_host =
+            |number: i32| json!({"cell": "cell1", "host": format!("f{number}"), "weight": -0.001, "weights": [], "refusals": []});
+        let refused_host = |number: i32, reason: &str| {
             json!({"cell": "cell2", "host": format!("r{number}"), "weight": null, "weights": [],
                    "refusals": [{"rule": "placement", "reason": reason}]})
         };
-        let hosts = (0..12).map(fits).chain([refused(0, "it is full")]).chain((1..6).map(|number| refused(number, "no such trait")));
+        let hosts = (0..12)
+            .map(fitting_host)
+            .chain([refused_host(0, "it is full")])
+            .chain((1..6).map(|number| refused_host(number, "no such trait")));
         let body = json!({"server": "s", "flavor": "f", "cell": "cell1", "host": "h", "may_leave_cell": true,
                           "destinations": hosts.collect::<Vec<_>>(), "silent_cells": []});
-        let shown = text(&body, false);
-        let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines.len(), 1 + BEST + 1 + 2, "{shown}");
+        let table = text(&body, false);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), 1 + BEST + 1 + 2, "{table}");
         assert_eq!(lines[1], "cell1  f0   fits, weight 0.00");
         let end = [
             "2 more fit; --all lists them",

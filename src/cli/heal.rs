@@ -7,7 +7,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::output::{Asked, counted, on_service};
+use super::output::{ServiceOptions, counted, on_service};
 use super::terminal::{complain, say};
 use super::{Failure, names};
 use crate::client::{Client, ClientError, OPERATORS};
@@ -39,7 +39,7 @@ pub(super) const INVALID_LINE: u8 = code::INVALID;
 #[derive(Args)]
 pub(super) struct Heal {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Heal this server alone: its name, its id, or the beginning of its id.
     #[arg(long)]
     server: Option<String>,
@@ -81,8 +81,8 @@ async fn heal_all(options: Heal) -> Result<u8, Failure> {
         query.push(format!("server={}", names::server(&client, server).await?));
     }
     query.extend(options.cell.iter().map(|cell| format!("cell={}", utf8_percent_encode(cell, NON_ALPHANUMERIC))));
-    let listed = client.get(OPERATORS, &format!("/servers/unhealed?{}", query.join("&"))).await?;
-    let servers = listed["servers"].as_array().cloned().unwrap_or_default();
+    let answer = client.get(OPERATORS, &format!("/servers/unhealed?{}", query.join("&"))).await?;
+    let servers = answer["servers"].as_array().cloned().unwrap_or_default();
     if servers.is_empty() {
         output.show(&json!([]), |_| "No server needs healing.\n".to_owned())?;
         return Ok(code::NOTHING);
@@ -159,11 +159,11 @@ async fn treat(client: &Client, server: &Value, dry_run: bool) -> Result<Ended, 
 /// Heals a server, and waits.
 async fn heal(client: &Client, server: &Value) -> Result<Ended, Failure> {
     let path = format!("/servers/{}/heal", word(&server["server"]));
-    let begun = match client.post(OPERATORS, &path, json!({})).await {
-        Ok(begun) => begun,
+    let operation = match client.post(OPERATORS, &path, json!({})).await {
+        Ok(operation) => operation,
         Err(refused) => return Ok(Ended::Not(code::NOT_HEALED, refused.to_string())),
     };
-    let path = format!("/migrations/{}", word(&begun["migration"]));
+    let path = format!("/migrations/{}", word(&operation["migration"]));
     loop {
         let operation = client.get(OPERATORS, &path).await?;
         let failed = || operation["steps"].as_array().into_iter().flatten().find_map(|step| Some((step, step["error"].as_str()?)));

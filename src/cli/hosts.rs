@@ -12,7 +12,7 @@ use self::change::Change;
 use super::Failure;
 use super::cells::{room, servers};
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, entries, on_service, table, text};
 use super::watch::{Screen, Watch};
 use super::words::mebibytes;
 use crate::client::Client;
@@ -24,7 +24,7 @@ pub(super) struct Hosts {
     #[arg(value_name = "HOST")]
     names: Vec<String>,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     /// Only hosts of this cell.
@@ -119,7 +119,7 @@ pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
     };
     on_service(async {
         if let Some(change) = change {
-            let Asked { reach, output } = service;
+            let ServiceOptions { reach, output } = service;
             let client = reach.client().await?;
             let answer = read(&client).await?;
             return change.of_hosts(&client, entries(&answer, "hosts"), output).await;

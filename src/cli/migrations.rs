@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, entries, on_service, table, text};
 use super::progress::{Progress, patiently};
 use super::terminal::{self, say};
 use super::watch::{Screen, Watch};
@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Args)]
 pub(super) struct Migrations {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     /// All operations: also creates, deletes, confirms and so on.
@@ -63,7 +63,7 @@ pub(super) struct Migration {
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Follow the migration until it ends.
     #[arg(long)]
     watch: bool,
@@ -169,7 +169,7 @@ fn stays(migration: &Value) -> &'static str {
 /// Shows an operation's journal, and follows it if it is watched.
 pub(super) fn show(options: Migration) -> Result<ExitCode, Failure> {
     on_service(async {
-        let Migration { id, service: Asked { reach, output }, watch } = options;
+        let Migration { id, service: ServiceOptions { reach, output }, watch } = options;
         let client = reach.client().await?;
         let path = format!("/migrations/{}", names::migration(&client, &id).await?);
         let mut answer = patiently("reading the journal", client.get(OPERATORS, &path)).await?;

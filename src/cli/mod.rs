@@ -144,7 +144,7 @@ enum Command {
     /// audit, for example because the data directory cannot be used.
     Audit {
         #[command(flatten)]
-        service: output::Asked,
+        service: output::ServiceOptions,
         /// Also read every image, volume and disk, and compare it with its recorded checksum.
         #[arg(long)]
         deep: bool,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::output::{Asked, counted, entries, on_service, printable};
+use super::output::{ServiceOptions, counted, entries, on_service, printable};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
 use crate::domain::nearest::did_you_mean;
@@ -24,7 +24,7 @@ pub(super) struct MoveGroup {
     #[arg(value_name = "GROUP")]
     group: String,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Move to this host; otherwise the best host with room for all members is taken.
     #[arg(long, value_name = "HOST", conflicts_with = "to_cell")]
     host: Option<String>,
@@ -64,8 +64,8 @@ pub(super) fn run(options: MoveGroup) -> Result<ExitCode, Failure> {
             say!("moving {} to {} in {}", counted(count(&answer["move"]), "member"), word(&target["host"]), word(&target["cell"]));
         }
         loop {
-            let listed = client.get(OPERATORS, &path).await?;
-            let moving = listed["moves"].as_array().into_iter().flatten().find(|one| one["id"] == id);
+            let answer = client.get(OPERATORS, &path).await?;
+            let moving = answer["moves"].as_array().into_iter().flatten().find(|one| one["id"] == id);
             let Some(now) = moving.filter(|now| now["open"] == false) else {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
                 continue;
@@ -112,8 +112,8 @@ async fn group(client: &Client, text: &str) -> Result<Uuid, Failure> {
     if let Ok(id) = Uuid::parse_str(text) {
         return Ok(id);
     }
-    let listed = client.get("compute", "/os-server-groups?all_projects=True").await?;
-    let groups = entries(&listed, "server_groups").iter();
+    let answer = client.get("compute", "/os-server-groups?all_projects=True").await?;
+    let groups = entries(&answer, "server_groups").iter();
     let mut ids = groups.clone().filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
     match (ids.next(), ids.next()) {
         (Some(id), None) => Ok(id),

@@ -80,8 +80,8 @@ fn the_only(text: &str, what: &str, candidates: BTreeMap<Uuid, String>) -> Resul
         1 => candidates.into_keys().next().ok_or_else(|| Failure::from("nothing was found")),
         count => {
             let more = if count > LISTED_MAX { format!("\n  and {} more", count - LISTED_MAX) } else { String::new() };
-            let listed: String = candidates.values().take(LISTED_MAX).map(|candidate| format!("\n  {candidate}")).collect();
-            Err(format!("{text:?} may be any of {count}; give more of the id:{listed}{more}").into())
+            let lines: String = candidates.values().take(LISTED_MAX).map(|candidate| format!("\n  {candidate}")).collect();
+            Err(format!("{text:?} may be any of {count}; give more of the id:{lines}{more}").into())
         }
     }
 }

@@ -51,7 +51,7 @@ impl Output {
 
 /// The options of commands that print one answer of a running service.
 #[derive(Args, Clone)]
-pub(super) struct Asked {
+pub(super) struct ServiceOptions {
     #[command(flatten)]
     pub(super) reach: Reach,
     #[command(flatten)]

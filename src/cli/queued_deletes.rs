@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, entries, on_service, table, text};
 use super::servers::Projects;
 use super::watch::{Screen, Watch};
 use super::words::{ago, date, short};
@@ -18,7 +18,7 @@ use crate::env::Env;
 #[derive(Args)]
 pub(super) struct QueuedDeletes {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]

@@ -86,7 +86,7 @@ fn log_level(option: Option<String>, variable: Option<String>) -> Result<Option<
 /// How a run of the service ended.
 enum Ended {
     /// By a signal.
-    Told,
+    Signal,
     /// Its data are to be brought back to their first state.
     Reset,
     /// By a child of the root that died too often, or by another process that took the databases over; with the sentence for the operator.
@@ -127,12 +127,12 @@ async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev
         biased;
         sentence = seat.lost() => Ended::Failed(sentence),
         reason = tree.failed() => Ended::Failed(format!("{reason}: the service ends, start it again and it goes on from its journal")),
-        () = signals.received() => Ended::Told,
+        () = signals.received() => Ended::Signal,
         () = reset_is_requested => Ended::Reset,
     };
     let why = match &ended {
         Ended::Failed(reason) => reason,
-        Ended::Told => "told to stop",
+        Ended::Signal => "told to stop",
         Ended::Reset => "reset",
     };
     match tree.conductor.in_flight() {

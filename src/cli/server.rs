@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::output::{Asked, on_service};
+use super::output::{ServiceOptions, on_service};
 use super::progress::patiently;
 use super::servers::Names;
 use super::watch::{Screen, Watch};
@@ -29,7 +29,7 @@ pub(super) struct Server {
     #[arg(value_name = "NAME|ID")]
     server: String,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     watch: Watch,
 }

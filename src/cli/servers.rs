@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(super) use self::entry::{Names, Projects};
 use super::Failure;
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, entries, on_service, table, text};
 use super::watch::{Screen, Watch};
 use super::words::there_are;
 use crate::client::{Client, OPERATORS};
@@ -24,7 +24,7 @@ use crate::domain::server::{TaskState, VmState, api_status};
 #[derive(Args)]
 pub(super) struct Servers {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     /// Only servers whose name contains this text.

@@ -126,8 +126,8 @@ pub(super) fn quiet_experiments() {
 
 fn one(command: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>, progress: &Progress) -> Result<(), String> {
     let faults = drawn(seed, scenario);
-    let kept: Vec<usize> = command.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
-    let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
+    let numbers_of_faults: Vec<usize> = command.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
+    let chosen: Vec<PlannedFault> = numbers_of_faults.iter().filter_map(|at| faults.get(*at).cloned()).collect();
     let options = &Options { whole_trace: command.trace, ..Options::default() };
     let outcome = run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?;
     let again = match command.twice {
@@ -149,7 +149,7 @@ fn one(command: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>,
     }
     total.failed.push(seed);
     if !outcome.is_good() {
-        progress.aside(|| explain(command, scenario, &outcome, &kept, &chosen)).map_err(|error| error.to_string())?;
+        progress.aside(|| explain(command, scenario, &outcome, &numbers_of_faults, &chosen)).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
@@ -176,7 +176,13 @@ fn report(command: &Simulate, seed: u64, outcome: &Outcome, faults: usize, repla
 }
 
 /// Prints the violations, a smaller set of faults that shows them, and the command to repeat.
-fn explain(command: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
+fn explain(
+    command: &Simulate,
+    scenario: &Scenario,
+    outcome: &Outcome,
+    numbers_of_faults: &[usize],
+    faults: &[PlannedFault],
+) -> Result<(), Failure> {
     for violation in &outcome.findings.violations {
         say!("  {violation}");
     }
@@ -186,9 +192,9 @@ fn explain(command: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[u
     let needed = minimise::minimised(outcome.findings.seed, scenario, faults)?;
     say!("  it needs {} of {}:", needed.len(), counted(faults.len(), "fault"));
     for at in &needed {
-        say!("    {}: {}", kept[*at], faults[*at]);
+        say!("    {}: {}", numbers_of_faults[*at], faults[*at]);
     }
-    let numbers: Vec<String> = needed.iter().map(|at| kept[*at].to_string()).collect();
+    let numbers: Vec<String> = needed.iter().map(|at| numbers_of_faults[*at].to_string()).collect();
     let experiment = command.experiment.as_ref().map_or_else(String::new, |file| format!(" --experiment {}", file.display()));
     say!("  again: cellshift simulate --seed {}{experiment} --trace --faults {}", outcome.findings.seed, numbers.join(","));
     Ok(())

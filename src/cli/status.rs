@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Failure;
-use super::output::{Asked, on_service};
+use super::output::{ServiceOptions, on_service};
 use super::overview::Overview;
 use super::progress::patiently;
 use super::watch::{Screen, Watch};
@@ -16,7 +16,7 @@ use crate::env::Env;
 #[derive(Args)]
 pub(super) struct Status {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     watch: Watch,
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::output::{Asked, on_service, text};
+use super::output::{ServiceOptions, on_service, text};
 use crate::client::OPERATORS;
 
 /// The exit code if no cell has a host of an aggregate.
@@ -19,7 +19,7 @@ const WITHOUT_PROVIDER: u8 = 6;
 #[derive(Args)]
 pub(super) struct Sync {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Print what would be added, and change nothing.
     #[arg(long)]
     dry_run: bool,

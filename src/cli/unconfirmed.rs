@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Failure;
 use super::migrations::{flavors, places, server};
 use super::order::{Key, Order, sorted};
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Limit, List, ServiceOptions, entries, on_service, table, text};
 use super::overview::room;
 use super::servers::Projects;
 use super::watch::{Screen, Watch};
@@ -20,7 +20,7 @@ use crate::env::Env;
 #[derive(Args)]
 pub(super) struct Unconfirmed {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]

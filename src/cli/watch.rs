@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Failure;
-use super::output::{Asked, Output};
+use super::output::{Output, ServiceOptions};
 use super::progress::can_redraw;
 use super::terminal::{self, complain};
 use crate::client::{Client, ClientError};
@@ -48,11 +48,11 @@ impl Screen {
 }
 
 impl Watch {
-    /// Shows what `read` makes, once or until a signal. A first read that fails ends the command. A later one is complained of and tried
-    /// again, because the service may come back; a token that has ended is replaced.
+    /// Shows the screens that `read` makes, once or until a signal. If the first read fails, the command ends. A later failure is printed and
+    /// the read is repeated, because the service may come back; an expired token is replaced.
     pub(super) async fn screens(
         self,
-        Asked { reach, output }: Asked,
+        ServiceOptions { reach, output }: ServiceOptions,
         read: impl AsyncFn(&Client) -> Result<Screen, Failure>,
     ) -> Result<ExitCode, Failure> {
         let login = reach.login()?;

@@ -52,11 +52,11 @@ const NAMED_MAX: usize = 20;
 /// Names the values that would be right, for the end of a refusal; empty if there are none.
 pub(super) fn there_are<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: BTreeSet<&str> = names.collect();
-    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    let list = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
     match names.len() {
         0 => String::new(),
-        1..=NAMED_MAX => format!(" There are: {shown}"),
-        all => format!(" There are: {shown} and {} more", all - NAMED_MAX),
+        1..=NAMED_MAX => format!(" There are: {list}"),
+        all => format!(" There are: {list} and {} more", all - NAMED_MAX),
     }
 }
 

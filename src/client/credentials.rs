@@ -19,7 +19,7 @@ const DOMAIN: &str = "default";
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// Their origin, for errors.
-    pub named: String,
+    pub origin: String,
     /// The identity service's URL, without `/v3`.
     pub auth_url: String,
     /// The body of the request for a token.
@@ -55,13 +55,13 @@ impl Credentials {
 
     /// Reads the `OS_*` variables.
     pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Result<Credentials, ClientError> {
-        let named = |(name, value): (String, String)| Some((name.strip_prefix("OS_")?.to_lowercase(), value));
-        let options = variables.into_iter().filter_map(named).filter(|(_, value)| !value.is_empty()).collect();
+        let option_of = |(name, value): (String, String)| Some((name.strip_prefix("OS_")?.to_lowercase(), value));
+        let options = variables.into_iter().filter_map(option_of).filter(|(_, value)| !value.is_empty()).collect();
         Credentials::of_options("the OS_* variables".to_owned(), &options)
     }
 
-    fn of_options(named: String, options: &Options) -> Result<Credentials, ClientError> {
-        let wrong = |reason: String| ClientError::Credentials { named: named.clone(), reason };
+    fn of_options(origin: String, options: &Options) -> Result<Credentials, ClientError> {
+        let wrong = |reason: String| ClientError::Credentials { origin: origin.clone(), reason };
         let option = |key: &str| options.get(key).filter(|value| !value.is_empty());
         let needed = |key: &str| option(key).ok_or_else(|| wrong(format!("{key} is missing")));
         let kind = match (option("auth_type"), option("token"), option("password")) {
@@ -79,14 +79,14 @@ impl Credentials {
             "token" | "v3token" => json!({"methods": ["token"], "token": {"id": needed("token")?}}),
             "v3applicationcredential" => {
                 let missing = || wrong("application_credential_id, or application_credential_name and a user, is missing".to_owned());
-                let named = match option("application_credential_id") {
+                let credential = match option("application_credential_id") {
                     Some(id) => json!({ "id": id }),
                     None => {
                         let name = option("application_credential_name").ok_or_else(missing)?;
                         json!({"name": name, "user": reference(options, "user").ok_or_else(missing)?})
                     }
                 };
-                let proof = with(named, "secret", needed("application_credential_secret")?);
+                let proof = with(credential, "secret", needed("application_credential_secret")?);
                 json!({"methods": ["application_credential"], "application_credential": proof})
             }
             other => return Err(wrong(format!("auth_type {other} is not known: it must be password, token or v3applicationcredential"))),
@@ -99,7 +99,7 @@ impl Credentials {
         {
             body["auth"]["scope"] = scope;
         }
-        Ok(Credentials { named, auth_url, body })
+        Ok(Credentials { origin, auth_url, body })
     }
 }
 
@@ -111,9 +111,9 @@ fn scope(options: &Options) -> Option<Value> {
     if let Some(project) = reference(options, "project").or_else(|| reference(options, "tenant")) {
         return Some(json!({ "project": project }));
     }
-    let named = |key: &str, value: &String| json!({"domain": {key: value}});
-    let id = options.get("domain_id").map(|id| named("id", id));
-    id.or_else(|| options.get("domain_name").map(|name| named("name", name)))
+    let in_domain = |key: &str, value: &String| json!({"domain": {key: value}});
+    let id = options.get("domain_id").map(|id| in_domain("id", id));
+    id.or_else(|| options.get("domain_name").map(|name| in_domain("name", name)))
 }
 
 /// Returns a user or a project by its id, or by its name and domain.
@@ -139,8 +139,8 @@ fn with(mut object: Value, key: &str, value: &str) -> Value {
 /// Returns the `clouds.yaml` that openstackclient would read: that of `OS_CLIENT_CONFIG_FILE`, of this directory, of the user, or of the
 /// machine.
 pub fn clouds_file(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    if let Some(named) = variable("OS_CLIENT_CONFIG_FILE").filter(|named| !named.is_empty()) {
-        return named.into();
+    if let Some(path) = variable("OS_CLIENT_CONFIG_FILE").filter(|path| !path.is_empty()) {
+        return path.into();
     }
     let home = variable("HOME").unwrap_or_default();
     let of_user = variable("XDG_CONFIG_HOME").map_or_else(|| Path::new(&home).join(".config"), PathBuf::from);

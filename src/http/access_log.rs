@@ -17,7 +17,7 @@ pub async fn record<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     // The duration is for operators only; no decision depends on it.
-    let begun = Instant::now();
+    let start = Instant::now();
     let request_id = request_id::of(request.request());
     let method = request.method().clone();
     let path = request.path().to_owned();
@@ -39,7 +39,7 @@ pub async fn record<B: MessageBody + 'static>(
         spans::end(span, env, &request_id, (method.as_str(), route.as_deref(), status.as_u16()));
     }
     if let Some(metrics) = metrics {
-        metrics.request_ended(route.as_deref(), method.as_str(), status.as_u16(), begun.elapsed());
+        metrics.request_ended(route.as_deref(), method.as_str(), status.as_u16(), start.elapsed());
     }
     let level = match (status.is_server_error(), path.as_str()) {
         (true, _) => log::Level::Warn,
@@ -52,7 +52,7 @@ pub async fn record<B: MessageBody + 'static>(
         request_id = request_id,
         method = method.as_str(),
         status = status.as_u16(),
-        milliseconds = begun.elapsed().as_millis() as u64,
+        milliseconds = start.elapsed().as_millis() as u64,
         peer = peer;
         "{method} {} {target}", status.as_u16()
     );

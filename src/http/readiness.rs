@@ -42,9 +42,9 @@ pub fn configure(config: &mut web::ServiceConfig) {
 async fn show(readiness: web::Data<Readiness>) -> HttpResponse {
     // A task of its own ends its look even if the reader leaves: otherwise each of many such readers would begin another one.
     let look = actix_rt::spawn(async move { readiness.look().await });
-    let (ready, shown) = look.await.unwrap_or_else(|_| (false, json!({"ready": false})));
+    let (ready, body) = look.await.unwrap_or_else(|_| (false, json!({"ready": false})));
     let mut answer = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    answer.insert_header(("Cache-Control", "no-store")).json(shown)
+    answer.insert_header(("Cache-Control", "no-store")).json(body)
 }
 
 impl Readiness {
@@ -57,14 +57,14 @@ impl Readiness {
         let (awake, conductors) = (self.conductors.awake(), self.conductors.workers());
         let is_seated = self.seat.check().is_ok();
         let ready = is_seated && awake > 0 && answers.iter().all(|answers| *answers);
-        let shown = json!({
+        let body = json!({
             "ready": ready,
             "seat": is_seated,
             "databases": databases,
             "cells": {"up": up, "down": self.cells.len() - up},
             "conductors": {"awake": awake, "asleep": conductors.saturating_sub(awake)},
         });
-        (ready, shown)
+        (ready, body)
     }
 
     async fn databases_answer(&self) -> Vec<bool> {

@@ -8,7 +8,7 @@ use super::PeriodicParts;
 use crate::db::DbError;
 use crate::db::retention::{Before, Removed, Retention};
 
-/// What the databases keep, in days; 0 keeps it for ever.
+/// The ages in days at which databases remove old records; 0 keeps them for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RetentionOptions {
     /// The pause between two runs; zero never runs.

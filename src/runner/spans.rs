@@ -10,8 +10,8 @@ use crate::saga::context::{Context, Place};
 use crate::saga::migration_view::{StepView, steps_of};
 use crate::traces::{Span, Value};
 
-/// Returns the spans. They have the same ids whoever makes them, so that a collector knows a repetition. An operation that the service began by itself
-/// has a trace of its own.
+/// Returns the spans. Their ids follow from the journal alone, so that a collector recognises spans that are sent twice. An operation that
+/// the service began by itself has a trace of its own.
 pub fn of(context: &Context, state: SagaState, entries: &[JournalEntry], (began, ended): (DateTime<Utc>, DateTime<Utc>)) -> Vec<Span> {
     let request = context.caller.trace;
     let trace = request.map_or(context.saga.as_u128(), |request| request.trace);

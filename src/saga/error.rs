@@ -14,7 +14,7 @@ pub enum StepError {
     /// Not done, and a repetition would not help.
     #[error("{0}")]
     Refused(Reason),
-    /// This candidate host refuses the server; another may accept it.
+    /// The candidate host refuses the server; another may accept it.
     #[error("{0}")]
     NextCandidate(Reason),
     /// Unknown whether it was done: a deadline, a lost reply, or a silent participant.

@@ -12,7 +12,7 @@ use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::Place;
 
-/// One try of one side of a step.
+/// A try of a side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StepView {
     /// The journal's number of the entry that began the try.

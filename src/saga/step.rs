@@ -29,7 +29,7 @@ pub enum Moot {
     Never,
     /// The server has come to this place again.
     InUseAgain(At),
-    /// This place no longer owns the server's guest.
+    /// The place no longer owns the server's guest.
     LostOwnership(At),
     /// As [`Moot::LostOwnership`], or the server has left the ERROR in which the operation left it. A server whose state alone was set to
     /// ACTIVE still waits for its guest.

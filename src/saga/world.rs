@@ -90,10 +90,10 @@ impl Settings {
     }
 }
 
-/// What is known of a cell's database from earlier calls.
-pub trait KnownHealth: Send + Sync {
+/// The outcome of earlier calls to a cell's database.
+pub trait Reachability: Send + Sync {
     /// Returns the reason if the database is known not to answer.
-    fn known_down(&self) -> Option<Reason>;
+    fn outage(&self) -> Option<Reason>;
 }
 
 /// A cell's id and database.
@@ -101,7 +101,7 @@ pub trait KnownHealth: Send + Sync {
 pub struct CellAccess {
     pub uuid: Uuid,
     pub db: CellDb,
-    pub health: Arc<dyn KnownHealth>,
+    pub health: Arc<dyn Reachability>,
 }
 
 /// All that a step can reach.
@@ -133,7 +133,7 @@ impl World {
     /// Returns the database of a cell. If the cell is known to be down, the step ends at once instead of at its deadline.
     pub fn cell(&self, name: &str) -> Result<&CellDb, StepError> {
         let cell = self.cells.get(name).ok_or_else(|| StepError::Refused(reason!("cell {name} is not known here")))?;
-        match cell.health.known_down() {
+        match cell.health.outage() {
             Some(reason) => Err(StepError::Unknown(reason)),
             None => Ok(&cell.db),
         }

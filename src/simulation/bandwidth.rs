@@ -22,8 +22,8 @@ pub async fn with_bandwidth(users: &Users, reach: &Reach, egress: i64) -> Value 
     let path = "/network/v2.0/networks?name=private";
     let network = reach.ask(users, "look for a network", Method::GET, path, None).await.1["networks"][0]["id"].clone();
     let body = json!({"port": {"network_id": network, "qos_policy_id": policy}});
-    let (status, made) = reach.ask(users, "make a port", Method::POST, "/network/v2.0/ports", Some(body)).await;
-    if status == 201 { json!([{"port": made["port"]["id"]}]) } else { auto }
+    let (status, answer) = reach.ask(users, "make a port", Method::POST, "/network/v2.0/ports", Some(body)).await;
+    if status == 201 { json!([{"port": answer["port"]["id"]}]) } else { auto }
 }
 
 /// Returns the policy that guarantees the bandwidth, and makes it first if need be.
@@ -33,8 +33,8 @@ async fn policy(users: &Users, reach: &Reach, egress: i64) -> Option<Value> {
     }
     let policies = "/network/v2.0/qos/policies";
     let body = json!({"policy": {"name": "minimum", "shared": true}});
-    let (status, made) = reach.ask(users, "make a policy", Method::POST, policies, Some(body)).await;
-    let policy = made["policy"]["id"].clone();
+    let (status, answer) = reach.ask(users, "make a policy", Method::POST, policies, Some(body)).await;
+    let policy = answer["policy"]["id"].clone();
     let path = format!("{policies}/{}/minimum_bandwidth_rules", policy.as_str().filter(|_| status == 201)?);
     let rule = json!({"minimum_bandwidth_rule": {"min_kbps": egress, "direction": "egress"}});
     let (status, _) = reach.ask(users, "make a rule", Method::POST, &path, Some(rule)).await;

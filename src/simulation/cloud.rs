@@ -134,7 +134,14 @@ impl Setting<'_> {
         let api = ApiClient::InProcess(InProcess::new(wiring).await);
         let hosts = self.scenario.topology.hosts();
         until_hosts_are_up(&tree, &hosts).await;
-        Ok(Reach { tree, api, trace: self.trace.clone(), image: self.image, wanted: self.scenario.workload.servers, hosts: Rc::new(hosts) })
+        Ok(Reach {
+            tree,
+            api,
+            trace: self.trace.clone(),
+            image: self.image,
+            target_servers: self.scenario.workload.servers,
+            hosts: Rc::new(hosts),
+        })
     }
 }
 

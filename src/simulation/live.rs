@@ -60,7 +60,7 @@ impl Live {
     fn open(seed: u64, scenario: &Scenario, faults: &[PlannedFault], options: &Options) -> Result<Live, SimulationError> {
         let folder = tempfile::Builder::new().prefix("cellshift-chaos-").tempdir()?;
         let clock = Arc::new(RunClock::beginning(Env::system().now()));
-        let trace = Trace::new(clock.clone(), options.whole_trace).told_to(options.teller.clone());
+        let trace = Trace::new(clock.clone(), options.whole_trace).with_teller(options.teller.clone());
         let watch = Arc::new(Watch::without_databases(trace.clone()));
         let run = Run::new(seed, scenario, faults, clock, trace, watch);
         Ok(Live { run, ids: Arc::new(SeededIds::new(seed)), folder })
@@ -105,7 +105,7 @@ impl Live {
             api: ApiClient::at(process.address),
             trace: self.run.trace.clone(),
             image: process.image,
-            wanted: scenario.workload.servers,
+            target_servers: scenario.workload.servers,
             hosts: Rc::new(scenario.topology.hosts()),
         };
         cloud::until_hosts_are_up(&reach.tree, &reach.hosts).await;
@@ -151,7 +151,7 @@ struct Running {
     image: Uuid,
 }
 
-/// One life of the controllers' process.
+/// A life of the controllers' process.
 struct Process {
     tree: Tree,
     databases: BTreeMap<String, Db>,

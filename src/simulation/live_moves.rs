@@ -73,8 +73,8 @@ pub async fn steer_after(users: &Users, reach: &Reach, server: Uuid, steer: Stee
 async fn in_progress(reach: &Reach, server: Uuid) -> Option<i64> {
     let path = format!("/compute/v2.1/servers/{server}/migrations");
     for _ in 0..LOOKS {
-        let listed = tokio::time::timeout(Duration::from_secs(30), reach.api.send(Method::GET, &path, PRESENT, None)).await;
-        match listed {
+        let answer = tokio::time::timeout(Duration::from_secs(30), reach.api.send(Method::GET, &path, PRESENT, None)).await;
+        match answer {
             Ok((404, _)) => return None,
             Ok((200, body)) => {
                 if let Some(number) = body["migrations"][0]["id"].as_i64() {

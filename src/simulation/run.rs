@@ -48,7 +48,7 @@ enum Event {
     RunRound,
 }
 
-/// One run.
+/// A run of a simulation.
 pub struct Run {
     pub scenario: Scenario,
     pub clock: Arc<RunClock>,
@@ -282,7 +282,7 @@ impl Run {
                     "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {queued} deletes queued, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
                     within.as_secs()
                 );
-                self.watch.found("I11", "the cloud".to_owned(), message);
+                self.watch.add_violation("I11", "the cloud".to_owned(), message);
                 break;
             }
         }

@@ -31,7 +31,7 @@ impl Stage {
     pub async fn open(seed: u64, scenario: &Scenario, faults: &[PlannedFault], options: &Options) -> Result<Stage, SimulationError> {
         let folder = cloud::folder()?;
         let clock = Arc::new(RunClock::virtual_time());
-        let trace = Trace::new(clock.clone(), options.whole_trace).told_to(options.teller.clone());
+        let trace = Trace::new(clock.clone(), options.whole_trace).with_teller(options.teller.clone());
         let cloud = cloud::open(seed, folder.path(), scenario, env(seed, clock.clone())).await?;
         let image = cloud::sample_image(&cloud).await?;
         let watch = Arc::new(Watch::new(trace.clone(), cloud.api.db(), cloud.services.placement.database()));

@@ -38,7 +38,7 @@ impl Trace {
     }
 
     /// Adds a watcher who gets the important lines at once.
-    pub fn told_to(self, teller: Option<Teller>) -> Trace {
+    pub fn with_teller(self, teller: Option<Teller>) -> Trace {
         Trace { teller, ..self }
     }
 

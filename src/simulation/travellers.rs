@@ -140,14 +140,14 @@ async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<U
 async fn group_of(users: &Users, reach: &Reach, traveller: &Traveller, policy: &str) -> Option<String> {
     const PATH: &str = "/compute/v2.1/os-server-groups";
     let name = traveller.name.split('-').next().unwrap_or_default();
-    let (_, listed) = patiently(users, reach, "list the server groups", Method::GET, PATH, None, None).await;
-    let group = listed["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
+    let (_, list) = patiently(users, reach, "list the server groups", Method::GET, PATH, None, None).await;
+    let group = list["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
     if let Some(group) = group {
         return group["id"].as_str().map(str::to_owned);
     }
     let body = json!({"server_group": {"name": name, "policy": policy}});
-    let (_, made) = patiently(users, reach, &format!("make the server group {name}"), Method::POST, PATH, Some(body), None).await;
-    made["server_group"]["id"].as_str().map(str::to_owned)
+    let (_, answer) = patiently(users, reach, &format!("make the server group {name}"), Method::POST, PATH, Some(body), None).await;
+    answer["server_group"]["id"].as_str().map(str::to_owned)
 }
 
 /// Performs an act of an operator, or on a live migration. False if it is none.

@@ -52,13 +52,13 @@ pub fn acts(seed: u64, actions: usize, seconds: u64) -> Vec<Act> {
 pub struct Users {
     pub servers: RefCell<Vec<Uuid>>,
     /// The number of pending creates.
-    pub asked: RefCell<usize>,
+    pub pending_creates: RefCell<usize>,
     /// The number of answers by status; 0 for no answer.
     pub answers: RefCell<BTreeMap<u16, usize>>,
     pub waiting: RefCell<usize>,
     /// The servers whose delete was requested.
     pub doomed: RefCell<BTreeSet<Uuid>>,
-    pub named: RefCell<usize>,
+    pub names: RefCell<usize>,
     /// The policies that guarantee bandwidth, by the egress in kilobits per second, once they are made.
     pub policies: RefCell<BTreeMap<i64, Value>>,
     /// The users with a fixed list of acts. Their servers are not in `servers`.
@@ -75,7 +75,7 @@ pub struct Reach {
     pub trace: Trace,
     pub image: Uuid,
     /// The number of servers that users try to have at once.
-    pub wanted: usize,
+    pub target_servers: usize,
     pub hosts: Rc<Vec<(String, String)>>,
 }
 
@@ -113,7 +113,7 @@ impl Users {
     fn missed(&self, lost: bool, server: Uuid, watch: &Watch) {
         if lost && !self.doomed.borrow().contains(&server) {
             let message = "it is not found, expected it where its mapping says: nobody asked for its deletion";
-            watch.found("I3", format!("server {server}"), message.to_owned());
+            watch.add_violation("I3", format!("server {server}"), message.to_owned());
         }
     }
 }
@@ -121,7 +121,7 @@ impl Users {
 /// Performs an act. Some acts are done twice at once, by two users of one server.
 pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act: Act) {
     let _waits = Waits::new(&users);
-    let few = users.servers.borrow().len() + *users.asked.borrow() < reach.wanted;
+    let few = users.servers.borrow().len() + *users.pending_creates.borrow() < reach.target_servers;
     if few && act.random.percent(60) {
         return create(&users, &reach, &mut act.random).await;
     }
@@ -187,11 +187,11 @@ impl Reach {
 
 async fn create(users: &Users, reach: &Reach, random: &mut Random) {
     let number = {
-        let mut named = users.named.borrow_mut();
-        *named += 1;
-        *named
+        let mut names = users.names.borrow_mut();
+        *names += 1;
+        *names
     };
-    *users.asked.borrow_mut() += 1;
+    *users.pending_creates.borrow_mut() += 1;
     let flavor = random.pick(&FLAVORS).copied().unwrap_or(FLAVORS[0]);
     let networks = bandwidth::networks(users, reach, number).await;
     let mut server = json!({"name": format!("s{number}"), "flavorRef": flavor, "imageRef": reach.image, "networks": networks});
@@ -207,7 +207,7 @@ async fn create(users: &Users, reach: &Reach, random: &mut Random) {
     }
     let what = format!("create s{number} {flavor}");
     let (status, body) = reach.ask(users, &what, Method::POST, "/compute/v2.1/servers", Some(json!({"server": server}))).await;
-    *users.asked.borrow_mut() -= 1;
+    *users.pending_creates.borrow_mut() -= 1;
     if status == 202
         && let Some(id) = body["server"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok())
     {

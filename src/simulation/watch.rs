@@ -83,7 +83,7 @@ impl Watch {
     }
 
     /// Records a violation.
-    pub fn found(&self, invariant: &str, subject: String, message: String) {
+    pub fn add_violation(&self, invariant: &str, subject: String, message: String) {
         self.trace.tell(format!("VIOLATION {invariant} {subject}: {message}"));
         let mut state = self.state.lock();
         if state.violations.len() < MOST {
@@ -131,7 +131,7 @@ impl Watch {
         };
         if ons.max(offs) > 1 {
             let message = format!("under attempt {attempt} it went on {ons} times and off {offs} times on {host}, expected once at most");
-            self.found("I7", format!("server {server}"), message);
+            self.add_violation("I7", format!("server {server}"), message);
         }
         self.guests_of(server);
     }
@@ -156,7 +156,11 @@ impl Watch {
         let subject = format!("server {server}");
         if running.len() > 1 {
             let hosts: Vec<&str> = running.iter().map(|(host, _)| host.as_str()).collect();
-            self.found("I1", subject.clone(), format!("its guest runs on {} at once, expected on one host at most", hosts.join(" and ")));
+            self.add_violation(
+                "I1",
+                subject.clone(),
+                format!("its guest runs on {} at once, expected on one host at most", hosts.join(" and ")),
+            );
         }
         let Some(row) = self.ownership_of(server) else { return };
         let fence = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
@@ -168,12 +172,12 @@ impl Watch {
                     owner.map_or("nobody", |(_, host)| host.as_str()),
                     fence.0
                 );
-                self.found("I2", subject.clone(), message);
+                self.add_violation("I2", subject.clone(), message);
             }
         }
         let before = self.state.lock().fences.insert(server, fence).unwrap_or_default();
         if fence.0 < before.0 || fence.1 < before.1 {
-            self.found("I13", subject, format!("its fence went from {before:?} to {fence:?}, expected it never to fall"));
+            self.add_violation("I13", subject, format!("its fence went from {before:?} to {fence:?}, expected it never to fall"));
         }
     }
 
@@ -197,7 +201,7 @@ impl Watch {
             journal::check_again(&snapshot, &mut state.tables)
         };
         for violation in violations {
-            self.found(&violation.invariant, violation.subject, violation.message);
+            self.add_violation(&violation.invariant, violation.subject, violation.message);
         }
         self.state.lock().journals.extend(snapshot.journals);
     }
@@ -215,13 +219,13 @@ impl Watch {
                 let used = provider.usages.get(class).copied().unwrap_or_default();
                 if used > inventory.capacity() {
                     let message = format!("{used} of {class} is allocated, expected at most {}", inventory.capacity());
-                    self.found("I4", format!("provider {}", provider.name), message);
+                    self.add_violation("I4", format!("provider {}", provider.name), message);
                 }
             }
             let before = self.state.lock().generations.insert(provider.uuid, provider.generation).unwrap_or_default();
             if provider.generation < before {
                 let message = format!("its generation went from {before} to {}, expected it never to fall", provider.generation);
-                self.found("I13", format!("provider {}", provider.name), message);
+                self.add_violation("I13", format!("provider {}", provider.name), message);
             }
         }
     }
@@ -231,7 +235,7 @@ impl Watch {
         match question(self.records.as_ref()?).now_or_never() {
             Some(Ok(value)) => Some(value),
             Some(Err(error)) => {
-                self.found("watch", "the API database".to_owned(), error.to_string());
+                self.add_violation("watch", "the API database".to_owned(), error.to_string());
                 None
             }
             None => None,

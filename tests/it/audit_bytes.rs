@@ -91,7 +91,7 @@ struct AuditedService {
 
 async fn make(member: &User, admin: &User, new: NewServer) -> Uuid {
     let server = id_of(&new.ask(member).await.expect(202).body["server"]);
-    admin.told("instance.create.end", Some(server)).await;
+    admin.notification("instance.create.end", Some(server)).await;
     server
 }
 
@@ -112,9 +112,9 @@ async fn fill(service: &Service, data: &Path) -> AuditedService {
     member.attach(off, volume).await.expect(200);
     admin.settled(off).await;
     member.act(off, json!({"os-stop": null})).await.expect(202);
-    admin.told("instance.power_off.end", Some(off)).await;
+    admin.notification("instance.power_off.end", Some(off)).await;
     member.resize(moved, "gen2.small").await.expect(202);
-    admin.told("instance.resize_finish.end", Some(moved)).await;
+    admin.notification("instance.resize_finish.end", Some(moved)).await;
     for server in [off, running, moved] {
         admin.settled(server).await;
     }
@@ -152,7 +152,7 @@ fn is_sound(data: &Path, when: &str) {
     }
 }
 
-fn is_told(data: &Path, case: &Case, damage: Damage) {
+fn is_reported(data: &Path, case: &Case, damage: Damage) {
     let undo = damage.to(&case.path);
     for deep in [false, true] {
         let (code, text) = audited(data, deep);
@@ -173,8 +173,8 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     let world = actix_rt::System::new().block_on(fill(&service, data));
     is_sound(data, "while it runs");
     for case in cases(data, &world) {
-        is_told(data, &case, FourBytes);
-        is_told(data, &case, Shorter);
+        is_reported(data, &case, FourBytes);
+        is_reported(data, &case, Shorter);
     }
     // The host of a running guest knows which bytes it wrote.
     let running =
@@ -188,14 +188,14 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     is_sound(data, "after it has stopped");
     for case in cases(data, &world) {
         for damage in EACH {
-            is_told(data, &case, damage);
+            is_reported(data, &case, damage);
         }
     }
     // A revert would need these bytes.
     let kept = Case { path: guest_dir(data, world.moved).join("disk"), subject: format!("server one ({})", world.moved), word: "disk on " };
-    is_told(data, &kept, FourBytes);
+    is_reported(data, &kept, FourBytes);
     let whole = Case { path: guest_dir(data, world.off), subject: format!("server one ({})", world.off), word: "has no guest" };
-    is_told(data, &whole, Gone);
+    is_reported(data, &whole, Gone);
     is_sound(data, "after all was put back");
 
     // A start neither hides missing files nor forgets checksums.

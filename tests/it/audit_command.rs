@@ -18,7 +18,7 @@ struct Users {
 
 async fn make(users: &Users, image: Uuid) -> Uuid {
     let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
-    users.admin.told("instance.create.end", Some(server)).await;
+    users.admin.notification("instance.create.end", Some(server)).await;
     assert_eq!(users.member.status(server).await, "ACTIVE");
     server
 }
@@ -31,10 +31,10 @@ async fn fill(service: &Service, data: &Path) -> [Uuid; 3] {
     let image = id_of(&images.body["images"][0]);
     let [running, resized, deleted] = [make(&users, image).await, make(&users, image).await, make(&users, image).await];
     member.resize(resized, "gen2.small").await.expect(202);
-    admin.told("instance.resize_finish.end", Some(resized)).await;
+    admin.notification("instance.resize_finish.end", Some(resized)).await;
     assert_eq!(member.status(resized).await, "VERIFY_RESIZE");
     member.delete(&format!("/servers/{deleted}")).await.expect(204);
-    admin.told("instance.delete.end", Some(deleted)).await;
+    admin.notification("instance.delete.end", Some(deleted)).await;
     // The notification comes while the record still exists.
     let gone = async { while member.get(&format!("/servers/{deleted}")).await.status != 404 {} };
     tokio::time::timeout(PATIENCE, gone).await.expect("it is deleted");

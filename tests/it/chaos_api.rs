@@ -164,7 +164,7 @@ fn a_cell_is_down_for_as_long_as_it_is_told() {
         stage.admin.delete(&format!("{FAULTS}/{fault}")).await.expect(204);
         stage.until("cell2 answers again", async || health().await == "up").await;
         stage.cross(server).await;
-        // This fault ends by itself.
+        // The next fault ends by itself.
         let short = inject(&stage, json!({"database": {"name": "cell1", "outage": "loses_replies", "calls": 1, "for_ms": 50}})).await;
         until_event(&stage.admin, short, "chaos.fault.end").await;
     });

@@ -61,15 +61,15 @@ fn comments(source: &str) -> String {
 }
 
 /// Everything that can be cited.
-struct Known {
+struct Citable {
     /// Each with its page: `INVARIANTS S4`.
     rules: BTreeSet<String>,
     /// The file names of the repository's pages.
     documents: BTreeSet<String>,
 }
 
-impl Known {
-    fn read() -> Known {
+impl Citable {
+    fn read() -> Citable {
         let mut rules = BTreeSet::new();
         for page in PAGES {
             let text = text_of(root().join("docs").join(page).with_extension("md"));
@@ -79,7 +79,7 @@ impl Known {
         }
         let pages = files("docs", "md").into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
         let documents = pages.chain(["README.md", "CONTRIBUTING.md"].map(str::to_owned)).collect();
-        Known { rules, documents }
+        Citable { rules, documents }
     }
 
     /// Returns the citations in a text that nothing defines.
@@ -102,7 +102,7 @@ fn alone(text: &str) -> Vec<String> {
 
 #[test]
 fn every_citation_has_its_rule_or_document() {
-    let rules = Known::read();
+    let rules = Citable::read();
     let (mut wrong, mut cited) = (Vec::new(), 0);
     for path in [files("src", "rs"), files("crates", "rs"), files("tests", "rs")].concat() {
         let text = comments(&text_of(&path));
@@ -120,7 +120,7 @@ fn every_citation_has_its_rule_or_document() {
 
 #[test]
 fn a_dead_citation_is_noticed() {
-    let rules = Known::read();
+    let rules = Citable::read();
     let source =
         "/// A rule (INVARIANTS S3 and\n    /// S99), and I77.\nlet code = \"INVARIANTS S98, §1\";\n// See NOWHERE.md and (spec §2.9).";
     assert_eq!(rules.dead(&comments(source)), ["INVARIANTS S99", "INVARIANTS I77", "NOWHERE.md", "(spec", "§2.9)."]);
@@ -145,7 +145,7 @@ fn quotations(page: &str) -> Vec<(String, String)> {
     let (mut file, mut quoting, mut quotations) = (String::new(), false, Vec::new());
     for line in page.lines().map(str::trim) {
         if line.starts_with("```") {
-            quoting = line == "```rust" || line == "```toml";
+            quoting = ["```rust", "```toml", "```sql"].contains(&line);
         } else if quoting && !line.is_empty() && line != "…" {
             quotations.push((file.clone(), line.to_owned()));
         } else if let Some(name) = line.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).filter(|name| name.contains('/')) {
@@ -156,12 +156,14 @@ fn quotations(page: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_line_of_code_on_the_page_is_in_its_file() {
-    let quotations = quotations(&text_of(root().join("docs/ARCHITECTURE.md")));
-    assert!(quotations.len() > 20, "the page's code is found at all: {}", quotations.len());
-    for (file, line) in quotations {
-        let text = text_of(root().join(&file));
-        assert!(text.lines().any(|code| code.trim() == line), "{file} has no line `{line}`");
+fn each_line_of_code_on_the_pages_is_in_its_file() {
+    for page in ["docs/ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let quotations = quotations(&text_of(root().join(page)));
+        assert!(quotations.len() > 20, "the code of {page} is found at all: {}", quotations.len());
+        for (file, line) in quotations {
+            let text = text_of(root().join(&file));
+            assert!(text.lines().any(|code| code.trim() == line), "{page}: {file} has no line `{line}`");
+        }
     }
 }
 

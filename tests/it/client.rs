@@ -171,7 +171,7 @@ impl User {
     }
 
     /// Waits, as an administrator, for a notification of this type about a server (or about anything), which may have come already.
-    pub async fn told(&self, event_type: &str, server: Option<Uuid>) {
+    pub async fn notification(&self, event_type: &str, server: Option<Uuid>) {
         let mut last = 0;
         let wait = async {
             loop {

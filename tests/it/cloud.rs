@@ -64,7 +64,7 @@ impl Clock for ServiceClock {
     }
 }
 
-/// One run of the process.
+/// A run of the process.
 struct RunningService {
     tree: Tree,
     seams: Seams,
@@ -429,7 +429,7 @@ impl Cloud {
     }
 
     /// Waits for a notification about a server or a cell, possibly from an earlier life, and returns its data.
-    pub async fn told(&self, event_type: &str, subject: Uuid) -> Value {
+    pub async fn notification(&self, event_type: &str, subject: Uuid) -> Value {
         let mut events = self.tree().notifier.subscribe(Some(0));
         let data = async {
             while let Some(record) = events.next().await {

@@ -39,7 +39,7 @@ async fn fill(users: &Users, names: &[&str]) -> Vec<String> {
     let mut made = Vec::new();
     for name in names {
         let server = id_of(&NewServer::of_image(image).named(name).ask(&users.member).await.expect(202).body["server"]);
-        users.admin.told("instance.create.end", Some(server)).await;
+        users.admin.notification("instance.create.end", Some(server)).await;
         made.push(server.to_string());
     }
     made

@@ -136,7 +136,7 @@ fn a_queued_delete_survives_the_death_of_the_process() {
         assert_eq!(cloud.send("DELETE", &path, None).await.0, 204);
         cloud.restart();
         assert_eq!(cloud.send("GET", &path, None).await.0, 404, "it is gone for its users in the next life, too");
-        let notification = cloud.told("instance.queued_delete.end", server).await;
+        let notification = cloud.notification("instance.queued_delete.end", server).await;
         assert!(
             notification["request_id"].as_str().is_some_and(|id| id.starts_with("req-")) && notification["asked_at"].is_string(),
             "{notification}"
@@ -297,7 +297,7 @@ fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
         config.compute.latency_ms.insert(Operation::Start, 3000);
     };
     play(slow, |stage| async move {
-        // One server gets a host, and the other finds none.
+        // The first server gets a host; the second finds none.
         let good = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
         delete(&stage.member, good).await.expect(204);
         stage.make_flavor("huge", 1, 1 << 30, 1).await;
@@ -321,7 +321,7 @@ fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
 #[test]
 fn the_mapping_says_so_at_every_delete() {
     play(probed_often, |stage| async move {
-        // One in a cell, one whose host is off, one to be force-deleted, and one without a host.
+        // The servers: in a cell, on a host that is off, to be force-deleted, and without a host.
         let plain = stage.create(stage.server()).await;
         let off = stage.create(stage.server()).await;
         let forced = stage.create(stage.server()).await;

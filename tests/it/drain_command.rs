@@ -16,7 +16,7 @@ fn a_drain_is_tried_followed_and_listed_on_the_command_line() {
         let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
         let new = NewServer::of_image(image).flavor("m1.tiny").on_host("cell1-host1").named("web");
         let server = id_of(&new.ask(&users.admin).await.expect(202).body["server"]);
-        users.admin.told("instance.create.end", Some(server)).await;
+        users.admin.notification("instance.create.end", Some(server)).await;
         users.admin.act(server, json!({"lock": null})).await.expect(202);
         server.to_string()
     });

@@ -39,7 +39,7 @@ fn program() -> Vec<Source> {
 }
 
 /// Checks that exactly these files have something that the pattern finds.
-fn found_only_in(pattern: &str, allowed: &[(&str, &str)], advice: &str) {
+fn occurs_only_in(pattern: &str, allowed: &[(&str, &str)], advice: &str) {
     let pattern = Regex::new(pattern).expect("a pattern");
     let (mut wrong, mut unused) = (Vec::new(), allowed.iter().map(|(file, _)| *file).collect::<Vec<_>>());
     for source in program() {
@@ -70,12 +70,12 @@ fn telling() -> String {
 
 #[test]
 fn no_source_decides_by_an_errors_text() {
-    found_only_in(&decision(), DECIDERS, "decisions by an error's text; give its Reason a ReasonCode (crates/domain/src/reason.rs)");
+    occurs_only_in(&decision(), DECIDERS, "decisions by an error's text; give its Reason a ReasonCode (crates/domain/src/reason.rs)");
 }
 
 #[test]
 fn no_message_to_callers_is_an_errors_whole_text() {
-    found_only_in(&telling(), TELLERS, "messages with parts for operators alone; compose them with reason!");
+    occurs_only_in(&telling(), TELLERS, "messages with parts for operators alone; compose them with reason!");
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn a_live_conductor_ends_the_moves_of_one_that_stands_still() {
     assert_eq!(output.status.code(), Some(0), "{report}\n{progress}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     println!("live: {:?}", verdict.recovery);
-    // They recover in time, and not only at a death or at the end of the pause, which is at eight seconds.
+    // The moves recover in time, and not only at a death or at the end of the pause, which is at eight seconds.
     let slow = verdict.findings.migrations.iter().filter(|migration| migration.recovery_ms.is_some_and(|took| took >= 8000));
     assert_eq!(slow.count(), 0, "{report}");
 }

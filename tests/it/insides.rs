@@ -27,7 +27,7 @@ const INSIDE: &[&str] = &[
 
 /// Checks that the answer is a failure that its reader can act on, and contains no more.
 #[track_caller]
-fn told_plainly(what: &str, answer: &Answer) {
+fn check_refusal(what: &str, answer: &Answer) {
     assert!(answer.status >= 400, "{what}: {}", answer.text);
     assert!(answer.headers.contains_key("x-openstack-request-id"), "{what}");
     plain(what, &answer.text);
@@ -66,7 +66,7 @@ fn no_answer_speaks_of_tables_or_sql() {
             for path in &paths {
                 let answer = stage.admin.get(path).await;
                 if answer.status >= 400 || !path.starts_with("/servers") {
-                    told_plainly(path, &answer);
+                    check_refusal(path, &answer);
                 }
             }
             let made = match table {
@@ -76,7 +76,7 @@ fn no_answer_speaks_of_tables_or_sql() {
                 _ => None,
             };
             if let Some(made) = made {
-                told_plainly(table, &made);
+                check_refusal(table, &made);
             }
             run(&stage, table, format!("ALTER TABLE {table}_gone RENAME TO {table}")).await;
         }
@@ -93,10 +93,10 @@ fn no_answer_and_no_fault_speaks_of_files() {
         // A file in the folder's place: nobody can read or write there, whoever runs the test.
         std::fs::rename(&folder, &kept).expect("the folder goes");
         std::fs::write(&folder, b"").expect("a file");
-        told_plainly("a download", &stage.member.get(&download).await);
+        check_refusal("a download", &stage.member.get(&download).await);
         let image = stage.member.post("/image/v2/images", json!({"name": "i", "disk_format": "raw", "container_format": "bare"})).await;
         let image: Uuid = image.expect(201).body["id"].as_str().expect("an id").parse().expect("a uuid");
-        told_plainly("an upload", &stage.member.upload(image, b"some bytes".to_vec()).await);
+        check_refusal("an upload", &stage.member.upload(image, b"some bytes".to_vec()).await);
         let failed = crate::client::id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
         let shown = stage.at_rest(failed, "ERROR").await;
         plain("a fault", shown["fault"]["message"].as_str().expect("a message"));

@@ -75,7 +75,7 @@ const REMOVERS: &[(&str, &str)] = &[
     ("src/cli/dev.rs", "the temporary files of a cloud to develop against, when it ends or is brought back to its first state"),
     (
         "crates/embedded/src/bytes_on_disk.rs",
-        "takes a GivenUp, the proof that a commit has deleted the record; files that were never acknowledged",
+        "takes a RecordGone, the proof that a commit has deleted the record; files that were never acknowledged",
     ),
     ("crates/embedded/src/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
     ("crates/host/src/virt/files.rs", "its own temporary file; the drivers' requests"),

@@ -15,7 +15,7 @@ use crate::stage::{Stage, hosts, play, play_default};
 use cellshift::domain::host_protocol::HostCommand;
 
 /// Returns the types of the notifications of a live migration's end, in order, without those of its way there.
-async fn told_of_end(stage: &Stage, server: Uuid) -> Vec<String> {
+async fn end_notifications(stage: &Stage, server: Uuid) -> Vec<String> {
     let types = stage.notified(server).await.into_iter();
     let types = types.filter_map(|name| Some(name.strip_prefix("instance.live_migration_")?.to_owned()));
     types.filter(|name| ["abort", "force_complete", "rollback"].iter().any(|end| name.starts_with(end))).collect()
@@ -38,7 +38,7 @@ fn a_target_that_dies_while_copying_gets_the_guest_later() {
         let on = stage.runs_on(server).await.pop_first().expect("it runs");
         assert!(contains(&stage.disks(&on, server)["disk"], b"meanwhile"));
         assert_eq!(stage.holds(server).await, hosts(&[&on]));
-        let types = told_of_end(&stage, server).await;
+        let types = end_notifications(&stage, server).await;
         assert!(
             types.iter().any(|name| name == "force_complete.start") && types.iter().any(|name| name == "force_complete.end"),
             "{types:?}"
@@ -134,7 +134,7 @@ fn an_abort_while_the_target_is_prepared_is_carried_out() {
         stage.admin.speaking("2.65").delete(&path).await.expect(202);
         held.release();
         stays(&stage, server, "cancelled").await;
-        let types = told_of_end(&stage, server).await;
+        let types = end_notifications(&stage, server).await;
         assert_eq!(types, ["rollback_dest.start", "rollback_dest.end", "abort.start", "abort.end"]);
     });
 }
@@ -145,7 +145,7 @@ fn an_aborted_copy_is_told_of_with_its_rollback() {
         let (server, shown) = begin_copy(&stage).await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
         stays(&stage, server, "cancelled").await;
-        let mut types = told_of_end(&stage, server).await;
+        let mut types = end_notifications(&stage, server).await;
         assert_eq!(types[0], "abort.start");
         types.retain(|name| !name.starts_with("abort"));
         assert_eq!(types, ROLLBACK);
@@ -161,7 +161,7 @@ fn a_copy_that_fails_is_told_of_without_an_abort() {
         stage.ended(server).await;
         stage.disarm();
         stays(&stage, server, "failed").await;
-        assert_eq!(told_of_end(&stage, server).await, ROLLBACK);
+        assert_eq!(end_notifications(&stage, server).await, ROLLBACK);
     });
 }
 

@@ -60,7 +60,7 @@ mod full_disk;
 mod group_move;
 mod group_rules;
 mod groups_of_users;
-mod guest_told;
+mod guest_commands;
 mod held;
 mod host_uptime;
 mod hosts_down;

@@ -314,11 +314,11 @@ fn a_place_to_listen_that_is_taken_or_wrong_stops_the_start() {
 /// Returns all metrics: the kind, the labels and the help by the name.
 fn rows() -> BTreeMap<&'static str, String> {
     let metrics = cellshift::metrics::Metrics::on();
-    let row = |metric: &cellshift::metrics::Told| {
+    let row = |metric: &cellshift::metrics::MetricDescription| {
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         (metric.name, format!("| `{}` | {} | {} | {} |\n", metric.name, metric.kind, labels.join(", "), metric.help))
     };
-    metrics.told().iter().map(row).collect()
+    metrics.descriptions().iter().map(row).collect()
 }
 
 /// Returns the name of a histogram whose sample this is, else the name itself.

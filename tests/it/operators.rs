@@ -59,7 +59,7 @@ fn hosts_are_counted_as_they_are_listed() {
         stage.force_down("cell2-host1", true).await;
         let forced = json!({"total": 2, "up": 1, "down": 1, "unknown": 0, "disabled": 0, "forced_down": 1});
         assert_eq!(counts(same_without_hosts(&stage).await), forced);
-        // This one has reported lately, and takes no requests.
+        // The host has reported lately, and takes no requests.
         stage.power("cell2-host2", false).await;
         let off = json!({"total": 2, "up": 0, "down": 2, "unknown": 0, "disabled": 0, "forced_down": 1});
         assert_eq!(counts(same_without_hosts(&stage).await), off);

@@ -17,9 +17,9 @@ pub fn moved(service: &Service, data: &std::path::Path) -> (String, String) {
         let users = users(service, data).await;
         let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
         let server = id_of(&NewServer::of_image(image).named("web").ask(&users.member).await.expect(202).body["server"]);
-        users.admin.told("instance.create.end", Some(server)).await;
+        users.admin.notification("instance.create.end", Some(server)).await;
         users.member.resize(server, "gen2.small").await.expect(202);
-        users.admin.told("instance.resize_finish.end", Some(server)).await;
+        users.admin.notification("instance.resize_finish.end", Some(server)).await;
         (server.to_string(), users.member.token().to_owned())
     })
 }
@@ -196,7 +196,7 @@ fn create_one(service: &Service, data: &std::path::Path) {
         let users = users(service, data).await;
         let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
         let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
-        users.admin.told("instance.create.end", Some(server)).await;
+        users.admin.notification("instance.create.end", Some(server)).await;
     });
 }
 

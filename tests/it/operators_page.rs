@@ -290,8 +290,8 @@ fn every_file_is_served_and_nothing_else_may_run() {
                 assert_eq!(parts(again).await.0, 304, "{path}");
                 let body = body.as_str().expect("a text").to_owned();
                 assert!(!body.is_empty() && !body.contains("innerHTML") && !body.contains("eval("), "{path}");
-                let is_told = !path.ends_with(".js") || body.starts_with("// ");
-                assert!(body.lines().count() <= 600 && is_told, "{path}: at most 600 lines, and the first says what the file is for");
+                let has_purpose = !path.ends_with(".js") || body.starts_with("// ");
+                assert!(body.lines().count() <= 600 && has_purpose, "{path}: at most 600 lines, and the first says what the file is for");
                 texts.push(body);
             }
         }

@@ -31,16 +31,16 @@ async fn move_one(service: &Service, data: &Path) -> Uuid {
         "volume_size": 1, "delete_on_termination": true}]);
     let new = NewServer::of_image(id_of(&images.body["images"][0])).with("block_device_mapping_v2", volume);
     let server = id_of(&new.ask(&member).await.expect(202).body["server"]);
-    admin.told("instance.create.end", Some(server)).await;
+    admin.notification("instance.create.end", Some(server)).await;
     member.resize(server, "gen2.small").await.expect(202);
-    admin.told("instance.resize_finish.end", Some(server)).await;
+    admin.notification("instance.resize_finish.end", Some(server)).await;
     assert_eq!(open_to_others(data), Vec::<String>::new(), "while the source keeps its disks");
     member.confirm(server).await.expect(204);
-    admin.told("instance.resize_confirm.end", Some(server)).await;
+    admin.notification("instance.resize_confirm.end", Some(server)).await;
     let active = async { while member.status(server).await != "ACTIVE" {} };
     tokio::time::timeout(PATIENCE, active).await.expect("it is confirmed");
     member.act(server, json!({"os-stop": null})).await.expect(202);
-    admin.told("instance.power_off.end", Some(server)).await;
+    admin.notification("instance.power_off.end", Some(server)).await;
     server
 }
 

@@ -206,11 +206,11 @@ async fn story(stage: Arc<Stage>, now: Arc<AtomicBool>, owed: &[&str]) {
     assert_eq!(stage.runs_on(server).await, source, "the guest is back before anything is paid");
     stage.disarm();
 
-    let asked_for = async || stage.debts(server).await.iter().all(|debt| debt.needs_operator);
+    let all_need_operator = async || stage.debts(server).await.iter().all(|debt| debt.needs_operator);
     stage
         .until("an operator is asked for", async || {
             stage.running.tree.conductor.pay_debts().await;
-            asked_for().await
+            all_need_operator().await
         })
         .await;
     let debts = stage.debts(server).await;

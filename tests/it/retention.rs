@@ -65,7 +65,7 @@ fn logs_of_hosts(config: &Config, server: Uuid) -> Vec<PathBuf> {
     paths
 }
 
-/// What is left after everything old has been removed.
+/// Checks the records that are left after everything old has been removed.
 async fn assert_purged(cloud: &Cloud, [gone, moved, waiting]: [Uuid; 3]) {
     assert_eq!(operations(cloud, gone).await, Vec::<String>::new());
     assert_eq!(operations(cloud, moved).await, Vec::<String>::new());

@@ -32,9 +32,9 @@ fn a_cloud_to_develop_against_is_open_and_leaves_nothing() {
         let (member, admin) = (service.user(&data, "cellshift").await, service.user(&data, "cellshift-admin").await);
         let image = id_of(&member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
         let server = id_of(&NewServer::of_image(image).named("web").ask(&member).await.expect(202).body["server"]);
-        admin.told("instance.create.end", Some(server)).await;
+        admin.notification("instance.create.end", Some(server)).await;
         member.resize(server, "gen2.small").await.expect(202);
-        admin.told("instance.resize_finish.end", Some(server)).await;
+        admin.notification("instance.resize_finish.end", Some(server)).await;
         admin.get("/ops/v1/chaos/actors").await.expect(200);
         // An operation ends after its last notification.
         until("the resize has its line", async || std::fs::read_to_string(&log).is_ok_and(|log| log.contains(" resize of "))).await;
@@ -70,7 +70,7 @@ fn a_cloud_to_develop_against_is_brought_back() {
         for round in 1..=4 {
             let image = id_of(&member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
             let server = id_of(&NewServer::of_image(image).named("web").ask(&member).await.expect(202).body["server"]);
-            admin.told("instance.create.end", Some(server)).await;
+            admin.notification("instance.create.end", Some(server)).await;
             admin.delete(&format!("/image/v2/images/{image}")).await.expect(204);
             std::fs::write(data.join("policy.yaml"), "").expect("the policy is written");
             member.post("/ops/v1/dev/reset", json!({})).await.expect(403);
@@ -133,7 +133,7 @@ fn a_requests_id_finds_the_lines_of_its_host() {
         let (member, admin) = (service.user(&data, "cellshift").await, service.user(&data, "cellshift-admin").await);
         let image = id_of(&member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
         let answer = NewServer::of_image(image).named("web").ask(&member).await.expect(202);
-        admin.told("instance.create.end", Some(id_of(&answer.body["server"]))).await;
+        admin.notification("instance.create.end", Some(id_of(&answer.body["server"]))).await;
         answer.headers["x-openstack-request-id"].to_str().expect("text").to_owned()
     });
     service.stop();

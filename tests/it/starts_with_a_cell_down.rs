@@ -76,7 +76,7 @@ async fn seen(cloud: &Cloud, name: &str) -> Value {
 }
 
 async fn is_down(cloud: &Cloud, name: &str) {
-    let notification = cloud.told("cell.down", cell_id(cloud, name)).await;
+    let notification = cloud.notification("cell.down", cell_id(cloud, name)).await;
     assert_eq!((&notification["name"], &notification["state"]), (&json!(name), &json!("down")));
     let cell = seen(cloud, name).await;
     assert!(["down", "probing"].contains(&cell["health"].as_str().expect("a health")), "{cell}");
@@ -86,7 +86,7 @@ async fn is_down(cloud: &Cloud, name: &str) {
 }
 
 async fn is_back(cloud: &Cloud, name: &str) {
-    cloud.told("cell.up", cell_id(cloud, name)).await;
+    cloud.notification("cell.up", cell_id(cloud, name)).await;
     let cell = seen(cloud, name).await;
     assert_eq!((&cell["health"], &cell["reason"]), (&json!("up"), &Value::Null));
     let states: Vec<&Value> = cell["hosts"].as_array().expect("hosts").iter().map(|host| &host["state"]).collect();
@@ -120,7 +120,7 @@ fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
             trouble.end(&config);
             is_back(&cloud, "cell1").await;
             assert_eq!(cloud.status(here).await, "ACTIVE", "{}", trouble.what);
-            cloud.told("instance.queued_delete.end", doomed).await;
+            cloud.notification("instance.queued_delete.end", doomed).await;
             assert!(cloud.at_rest(doomed).await);
             assert!(cloud.world().cells["cell1"].db.instance(doomed).await.is_err());
             obeys(&cloud, here).await;

@@ -62,7 +62,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
 async fn server(users: &Users) -> Uuid {
     let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
     let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
-    users.admin.told("instance.create.end", Some(server)).await;
+    users.admin.notification("instance.create.end", Some(server)).await;
     server
 }
 
@@ -77,8 +77,8 @@ async fn resize(service: &Service, users: &Users, server: Uuid) {
 }
 
 /// Waits until the collector has such a span, and keeps all that come.
-fn until_told(spans: &Receiver<Value>, list: &mut Vec<Value>, what: &str, is_wanted: impl Fn(&Value) -> bool) {
-    while !list.iter().any(&is_wanted) {
+fn until_span(spans: &Receiver<Value>, list: &mut Vec<Value>, what: &str, is_match: impl Fn(&Value) -> bool) {
+    while !list.iter().any(&is_match) {
         list.push(spans.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no span of {what}: {list:#?}")));
     }
 }
@@ -92,12 +92,12 @@ fn a_move_is_one_trace_from_its_request_to_its_steps() {
         let users = users(&service, dir.path()).await;
         let server = server(&users).await;
         resize(&service, &users, server).await;
-        users.admin.told("instance.resize_finish.end", Some(server)).await;
+        users.admin.notification("instance.resize_finish.end", Some(server)).await;
     });
     // An operation ends after its last notification, and its spans come behind its end.
     let mut list = Vec::new();
     for name in ["resize", "take_ownership"] {
-        until_told(&spans, &mut list, name, |span| span["name"] == name);
+        until_span(&spans, &mut list, name, |span| span["name"] == name);
     }
     service.stop();
     let spans: Vec<Value> = list.into_iter().chain(spans.try_iter()).collect();
@@ -160,17 +160,17 @@ fn a_move_over_a_kill_is_one_whole_trace() {
         server
     });
     let is_request = |span: &Value| span["traceId"] == TRACE && span["parentSpanId"] == SPAN;
-    until_told(&spans, &mut list, "the request", is_request);
+    until_span(&spans, &mut list, "the request", is_request);
     service.signal("-KILL");
     assert!(!service.death().success());
 
     let service = traced(dir.path(), &url);
     actix_rt::System::new().block_on(async {
         let users = users(&service, dir.path()).await;
-        users.admin.told("instance.resize_finish.end", Some(server)).await;
+        users.admin.notification("instance.resize_finish.end", Some(server)).await;
         users.admin.settled(server).await;
     });
-    until_told(&spans, &mut list, "the move", |span| span["name"] == "resize");
+    until_span(&spans, &mut list, "the move", |span| span["name"] == "resize");
     service.stop();
     list.extend(spans.try_iter());
 

@@ -74,10 +74,10 @@ impl Memberships {
                 places.entry(host).or_default().push(place);
             }
         }
-        let named = |aggregate: &Aggregate| HostAggregate { name: aggregate.name.clone(), metadata: aggregate.metadata.clone() };
+        let facts = |aggregate: &Aggregate| HostAggregate { name: aggregate.name.clone(), metadata: aggregate.metadata.clone() };
         let mut shared: HashMap<Vec<usize>, Membership> = HashMap::new();
         let mut of_places = |places: Vec<usize>| {
-            let make = || Membership::new(places.iter().map(|place| named(&all[*place])).collect());
+            let make = || Membership::new(places.iter().map(|place| facts(&all[*place])).collect());
             shared.entry(places.clone()).or_insert_with(make).clone()
         };
         let by_host = places.into_iter().map(|(host, places)| (host.clone(), of_places(places))).collect();

@@ -64,16 +64,16 @@ pub struct HostAggregate {
 
 /// A compute node.
 #[derive(Clone, PartialEq, Debug)]
-pub struct KnownNode {
+pub struct NodeRecord {
     /// The record.
     pub row: ComputeNode,
     /// The values that decisions look at.
     pub facts: Arc<HostNode>,
 }
 
-impl KnownNode {
+impl NodeRecord {
     /// Takes the facts from the node's record.
-    pub fn new(row: ComputeNode) -> KnownNode {
+    pub fn new(row: ComputeNode) -> NodeRecord {
         let facts = HostNode {
             uuid: row.uuid,
             host: row.host.clone(),
@@ -86,7 +86,7 @@ impl KnownNode {
             // Null if it cannot be parsed.
             cpu_info: serde_json::from_str(&row.cpu_info).unwrap_or_default(),
         };
-        KnownNode { row, facts: Arc::new(facts) }
+        NodeRecord { row, facts: Arc::new(facts) }
     }
 }
 
@@ -94,7 +94,7 @@ impl KnownNode {
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostRecord {
     pub service: Arc<HostService>,
-    pub node: Arc<KnownNode>,
+    pub node: Arc<NodeRecord>,
 }
 
 /// The hosts to name.

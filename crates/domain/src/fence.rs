@@ -11,7 +11,7 @@ pub struct Fence {
     pub server: Uuid,
     /// Rises with each commit that names a new owner.
     pub epoch: i64,
-    /// One counter per server, never reset, taken with the journal's `begun` entry.
+    /// The server's counter of attempts, never reset, taken with the journal's `begun` entry.
     pub attempt: i64,
 }
 

@@ -61,7 +61,7 @@ pub enum DiskSource {
 /// The local disks of a guest, in the order of their bytes in a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DiskManifest {
-    /// One entry per disk.
+    /// An entry per disk.
     pub disks: Vec<DiskPart>,
 }
 

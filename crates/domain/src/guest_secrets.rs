@@ -68,7 +68,7 @@ impl GuestSecrets {
     }
 
     /// Moves the secrets out of a configuration that was stored in clear text before secrets were sealed.
-    pub fn taken_from(config: &mut Value) -> GuestSecrets {
+    pub fn extract(config: &mut Value) -> GuestSecrets {
         let Some(fields) = config.as_object_mut() else { return GuestSecrets::default() };
         let mut text = |key: &str| match fields.remove(key) {
             Some(Value::String(text)) => Some(Secret::new(text)),
@@ -129,8 +129,8 @@ mod tests {
             "user_data": "aGk=",
             "files": [{"path": "/etc/motd", "contents": "d2VsY29tZQ=="}],
         });
-        assert_eq!(GuestSecrets::taken_from(&mut config), secrets());
+        assert_eq!(GuestSecrets::extract(&mut config), secrets());
         assert_eq!(config, json!({"name": "web"}));
-        assert_eq!(GuestSecrets::taken_from(&mut config), GuestSecrets::default());
+        assert_eq!(GuestSecrets::extract(&mut config), GuestSecrets::default());
     }
 }

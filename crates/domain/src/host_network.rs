@@ -151,10 +151,10 @@ impl HostNetwork {
     /// Returns the first value that is refused.
     pub fn misfit(&self) -> Option<Misfit> {
         let devices = || self.physical_device_mappings.iter().flat_map(|(net, devices)| devices.iter().map(move |device| (net, device)));
-        let named =
+        let options =
             [("bridge_mappings", self.bridge_mappings.iter().collect::<Vec<_>>()), ("physical_device_mappings", devices().collect())];
         let mut seen = BTreeSet::new();
-        for (key, pairs) in &named {
+        for (key, pairs) in &options {
             for (network, device) in pairs {
                 let key = format!("{key}.{network}");
                 if !network.chars().any(|c| c.is_ascii_alphanumeric()) || !is_name(network) {

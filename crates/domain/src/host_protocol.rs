@@ -461,8 +461,9 @@ impl GuestReport {
 pub struct DiskReport {
     /// `disk`, `disk.eph0` or `disk.swap`, a volume's id, or the file of the guest's definition.
     pub name: String,
-    /// The file's length; none if it is missing.
-    pub found: Option<u64>,
+    /// The file's length; none if it is missing. The host protocol calls it `found`.
+    #[serde(rename = "found")]
+    pub length: Option<u64>,
     /// The beginning of the known contents: 0, except in a volume.
     pub from: u64,
     /// The end of the known contents and of the file; none if nothing is known.
@@ -497,8 +498,9 @@ pub enum DiskVerdict {
     Differs {
         /// The recorded SHA-256 in hex.
         expected: String,
-        /// The SHA-256 of the file in hex.
-        found: String,
+        /// The SHA-256 of the file in hex. The host protocol calls it `found`.
+        #[serde(rename = "found")]
+        sha256: String,
     },
     /// The host cannot read the disk.
     Unreadable {

@@ -59,4 +59,4 @@ pub mod standing;
 pub mod summary;
 pub mod trace;
 pub mod virtual_interface;
-pub mod wanted_zone;
+pub mod zone_request;

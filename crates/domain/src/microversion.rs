@@ -67,8 +67,8 @@ pub enum VersionError {
     #[error("API Version String {0} is of invalid format. Must be of format MajorNum.MinorNum.")]
     Malformed(String),
     /// Answered with 406.
-    #[error("Version {wanted} is not supported by the API. Minimum is {min} and maximum is {max}.")]
-    Unsupported { wanted: Microversion, min: Microversion, max: Microversion },
+    #[error("Version {version} is not supported by the API. Minimum is {min} and maximum is {max}.")]
+    Unsupported { version: Microversion, min: Microversion, max: Microversion },
 }
 
 impl VersionedApi {
@@ -91,7 +91,7 @@ impl VersionedApi {
         }
         let version = Microversion::parse(text).ok_or_else(|| VersionError::Malformed(text.to_owned()))?;
         if version < self.min || version > self.max {
-            return Err(VersionError::Unsupported { wanted: version, min: self.min, max: self.max });
+            return Err(VersionError::Unsupported { version, min: self.min, max: self.max });
         }
         Ok(version)
     }

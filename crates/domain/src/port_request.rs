@@ -57,8 +57,8 @@ impl PortRequest {
         let (form, groups) = match value.get("request_groups") {
             None => (RequestForm::Port, vec![group(port, value).map_err(unreadable)?]),
             Some(groups) => {
-                let listed = groups.as_array().ok_or_else(|| unreadable("request_groups is no list".into()))?;
-                let groups = listed.iter().map(|one| group(id_in(one.get("id"))?, one)).collect::<Result<Vec<_>, String>>();
+                let entries = groups.as_array().ok_or_else(|| unreadable("request_groups is no list".into()))?;
+                let groups = entries.iter().map(|one| group(id_in(one.get("id"))?, one)).collect::<Result<Vec<_>, String>>();
                 (RequestForm::Groups, groups.map_err(unreadable)?)
             }
         };
@@ -80,8 +80,8 @@ impl PortRequest {
         match self.form {
             RequestForm::Port => of(self.groups.first()?).map(Value::String),
             RequestForm::Groups => {
-                let named = self.groups.iter().map(|group| Some((group.id.to_string(), Value::String(of(group)?))));
-                named.collect::<Option<Map<String, Value>>>().map(Value::Object)
+                let providers = self.groups.iter().map(|group| Some((group.id.to_string(), Value::String(of(group)?))));
+                providers.collect::<Option<Map<String, Value>>>().map(Value::Object)
             }
         }
     }
@@ -92,11 +92,11 @@ impl PortRequest {
         let grant = |group: &RequestGroup, provider| Grant { group: group.id, provider, resources: group.resources.clone() };
         match (allocation, self.groups.as_slice()) {
             (Value::String(_), [only]) => Ok(vec![grant(only, id_in(Some(allocation))?)]),
-            (Value::Object(named), groups) => {
-                if let Some(strange) = named.keys().find(|key| !groups.iter().any(|group| group.id.to_string() == **key)) {
+            (Value::Object(providers), groups) => {
+                if let Some(strange) = providers.keys().find(|key| !groups.iter().any(|group| group.id.to_string() == **key)) {
                     return Err(format!("it names a provider for {strange}, which is no group of the port's request"));
                 }
-                let of = |group: &RequestGroup| match named.get(&group.id.to_string()) {
+                let of = |group: &RequestGroup| match providers.get(&group.id.to_string()) {
                     Some(provider) => id_in(Some(provider)).map(|provider| grant(group, provider)),
                     None => Err(format!("it names no provider for the group {}", group.id)),
                 };
@@ -120,7 +120,7 @@ impl PortRequest {
 pub fn providers_named(allocation: &Value) -> Vec<Uuid> {
     match allocation {
         Value::String(_) => id_in(Some(allocation)).into_iter().collect(),
-        Value::Object(named) => named.values().filter_map(|provider| id_in(Some(provider)).ok()).collect(),
+        Value::Object(providers) => providers.values().filter_map(|provider| id_in(Some(provider)).ok()).collect(),
         _ => Vec::new(),
     }
 }

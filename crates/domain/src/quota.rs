@@ -115,17 +115,17 @@ pub fn refusal_of_user(limits: &Limits, used: impl Fn(&str) -> i64, more: &[(&st
 
 /// The quota usage of servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Taken {
+pub struct ServerUsage {
     pub instances: i64,
     pub cores: i64,
     /// In MiB.
     pub ram: i64,
 }
 
-impl Taken {
+impl ServerUsage {
     /// Returns the usage of `count` servers with this flavor.
-    pub fn by(count: i64, flavor: &Flavor) -> Taken {
-        Taken { instances: count, cores: count * i64::from(flavor.vcpus), ram: count * i64::from(flavor.memory_mb) }
+    pub fn by(count: i64, flavor: &Flavor) -> ServerUsage {
+        ServerUsage { instances: count, cores: count * i64::from(flavor.vcpus), ram: count * i64::from(flavor.memory_mb) }
     }
 
     /// Returns the usage by resource name.
@@ -139,16 +139,16 @@ impl Taken {
     }
 }
 
-impl Add for Taken {
-    type Output = Taken;
-    fn add(self, other: Taken) -> Taken {
-        Taken { instances: self.instances + other.instances, cores: self.cores + other.cores, ram: self.ram + other.ram }
+impl Add for ServerUsage {
+    type Output = ServerUsage;
+    fn add(self, other: ServerUsage) -> ServerUsage {
+        ServerUsage { instances: self.instances + other.instances, cores: self.cores + other.cores, ram: self.ram + other.ram }
     }
 }
 
-impl Sum for Taken {
-    fn sum<I: Iterator<Item = Taken>>(all: I) -> Taken {
-        all.fold(Taken::default(), Add::add)
+impl Sum for ServerUsage {
+    fn sum<I: Iterator<Item = ServerUsage>>(all: I) -> ServerUsage {
+        all.fold(ServerUsage::default(), Add::add)
     }
 }
 
@@ -158,7 +158,7 @@ impl Sum for Taken {
 pub struct CountedRoom {
     pub limits: Limits,
     /// The usage of the servers that were known then.
-    pub used: Taken,
+    pub used: ServerUsage,
     /// The id of the newest counted mapping: mappings with a higher id came later.
     pub newest: i32,
     /// A project's room has that of the server's user beside it, if they have limits of their own.
@@ -171,7 +171,7 @@ pub struct CountedRoom {
 pub struct ProjectServers {
     /// The resources of the servers whose delete nobody has asked for, by the flavors of their request specs. Each server counts once, also
     /// while it moves or is in ERROR.
-    pub taken: Taken,
+    pub usage: ServerUsage,
     /// True if every row of the project has a delete flag and every living row names a user, so that the figures can be trusted
     /// (docs/DOWN-CELLS.md).
     pub populated: bool,
@@ -191,10 +191,10 @@ mod tests {
     fn a_refusal_names_what_is_over_and_nothing_else() {
         let limits = Limits::from([("instances".to_owned(), 3), ("cores".to_owned(), 8), ("ram".to_owned(), -1)]);
         let flavor = Flavor { vcpus: 2, memory_mb: 512, ..Flavor::default() };
-        let used = Taken::by(2, &flavor) + Taken { ram: 1 << 40, ..Taken::default() };
-        assert_eq!(refusal(&limits, |resource| used.of(resource), &Taken::by(1, &flavor).by_resource()), None);
+        let used = ServerUsage::by(2, &flavor) + ServerUsage { ram: 1 << 40, ..ServerUsage::default() };
+        assert_eq!(refusal(&limits, |resource| used.of(resource), &ServerUsage::by(1, &flavor).by_resource()), None);
         assert_eq!(
-            refusal(&limits, |resource| used.of(resource), &Taken::by(3, &flavor).by_resource()).unwrap(),
+            refusal(&limits, |resource| used.of(resource), &ServerUsage::by(3, &flavor).by_resource()).unwrap(),
             "Quota exceeded for instances, cores: Requested 3, 6, but already used 2, 4 of 3, 8 instances, cores"
         );
         assert_eq!(used.of("key_pairs"), 0);

@@ -65,6 +65,6 @@ pub const IMAGE_DEMANDS: [&str; 5] = ["hw_architecture", "img_hv_type", "hw_vm_m
 pub fn image_demands(properties: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let old = [("architecture", "hw_architecture"), ("hypervisor_type", "img_hv_type"), ("vm_mode", "hw_vm_mode")];
     let renamed = old.iter().filter_map(|(old, new)| Some(((*new).to_owned(), properties.get(*old)?.clone())));
-    let named = IMAGE_DEMANDS.iter().filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone())));
-    renamed.chain(named).collect()
+    let demands = IMAGE_DEMANDS.iter().filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone())));
+    renamed.chain(demands).collect()
 }

@@ -20,7 +20,7 @@ const CIDR: &str = "cidr";
 const QUERY: &str = "query";
 
 /// The API's hints, each with the filter that follows it; none for a hint that no filter follows.
-const KNOWN: [(&str, Option<&str>); 7] = [
+const HINTS: [(&str, Option<&str>); 7] = [
     (SAME_HOST, Some("SameHostFilter")),
     (DIFFERENT_HOST, Some("DifferentHostFilter")),
     (NEAR, Some("SimpleCIDRAffinityFilter")),
@@ -32,7 +32,7 @@ const KNOWN: [(&str, Option<&str>); 7] = [
 
 /// Refuses malformed hints, and hints that no enabled filter would follow: a wish is not ignored silently.
 pub fn check(hints: &Hints, enabled_filters: &[String]) -> Result<(), String> {
-    for (hint, filter) in KNOWN.iter().filter(|(hint, _)| hints.contains_key(*hint)) {
+    for (hint, filter) in HINTS.iter().filter(|(hint, _)| hints.contains_key(*hint)) {
         match filter {
             Some(filter) if enabled_filters.iter().any(|enabled| enabled == filter) => {}
             Some(filter) => return Err(format!("The scheduler hint {hint} cannot be followed: {filter} is not enabled.")),

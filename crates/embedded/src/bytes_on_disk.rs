@@ -295,18 +295,18 @@ pub async fn read_part(env: &Env, service: &'static str, path: PathBuf, first: u
 
 /// The proof that a service has given up an id's bytes: a transaction has deleted the id's record, or has found it deleted.
 #[derive(Debug)]
-pub struct GivenUp(Uuid);
+pub struct RecordGone(Uuid);
 
-impl GivenUp {
+impl RecordGone {
     /// Deletes the record. The proof holds when the transaction is committed, so it must be the transaction's result.
-    pub fn with_record<T, E>(id: Uuid, delete: impl FnOnce() -> Result<T, E>) -> Result<GivenUp, E> {
-        delete().map(|_| GivenUp(id))
+    pub fn with_record<T, E>(id: Uuid, delete: impl FnOnce() -> Result<T, E>) -> Result<RecordGone, E> {
+        delete().map(|_| RecordGone(id))
     }
 }
 
 /// Removes the bytes that a service has given up. Succeeds if there are none.
-pub async fn remove(env: &Env, service: &'static str, folder: &Path, given_up: GivenUp) -> Result<(), ServiceError> {
-    let path = folder.join(given_up.0.to_string());
+pub async fn remove(env: &Env, service: &'static str, folder: &Path, proof: RecordGone) -> Result<(), ServiceError> {
+    let path = folder.join(proof.0.to_string());
     let name = path.clone();
     match env.run_blocking(move || std::fs::remove_file(path)).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(disk_failed(service, &name, &error)),

@@ -17,7 +17,7 @@ const PIECE: u64 = 8 << 20;
 /// A fault found in a file's contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    Differs { expected: String, found: String },
+    Differs { expected: String, sha256: String },
     Unreadable(String),
 }
 
@@ -27,7 +27,7 @@ pub async fn verify(file: &StoredBytes, env: &Env, read: &AtomicU64) -> Option<F
     let (length, expected) = file.content.clone()?;
     match checksum(env, file.path.clone(), length, read).await {
         Ok(digest) if digest == expected => None,
-        Ok(digest) => Some(Finding::Differs { expected, found: digest }),
+        Ok(digest) => Some(Finding::Differs { expected, sha256: digest }),
         Err(error) => Some(Finding::Unreadable(error.to_string())),
     }
 }

@@ -1,4 +1,4 @@
-//! One transaction of an embedded service. A refusal inside it rolls everything back and reaches the caller as the service's own error, not
+//! A transaction of an embedded service. A refusal inside it rolls everything back and reaches the caller as the service's own error, not
 //! as a database error.
 
 use std::sync::{Arc, OnceLock};

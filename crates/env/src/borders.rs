@@ -21,7 +21,7 @@ pub trait Gate: Any + Send + Sync {
     fn pass(&self) -> BoxFuture<'_, Result<Reply, String>>;
 }
 
-/// What becomes of a call's reply.
+/// The fate of a call's reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
     /// The caller gets it.

@@ -45,9 +45,9 @@ pub(super) fn followed(mut writing: Writing, path: &std::path::Path, end: u64) -
 
 /// A guest's files, read by its host.
 pub(super) fn disk_reports(contents: Vec<Content>) -> Vec<DiskReport> {
-    let reports = contents.into_iter().map(|Content { name, found, written, at_least, .. }| {
+    let reports = contents.into_iter().map(|Content { name, length, written, at_least, .. }| {
         let (from, expected) = written.map_or((0, None), |written| (written.from, Some(written.end)));
-        DiskReport { name, found, from, expected, at_least }
+        DiskReport { name, length, from, expected, at_least }
     });
     reports.collect()
 }
@@ -57,7 +57,7 @@ pub(super) async fn check_disks(reads: &impl Reads, server: Uuid) -> Result<Vec<
     let mut checks = Vec::new();
     for content in reads.contents(server).await? {
         // The length tells of a file that is missing or too short.
-        let enough = content.written.as_ref().is_some_and(|written| content.found.is_some_and(|length| length >= written.end));
+        let enough = content.written.as_ref().is_some_and(|written| content.length.is_some_and(|length| length >= written.end));
         if enough {
             checks.push(check_disk(reads, server, content).await?);
         }
@@ -81,7 +81,7 @@ async fn check_disk(reads: &impl Reads, server: Uuid, mut content: Content) -> R
         let same = now.life == content.life && now.written.as_ref().is_some_and(|now| now.from == written.from && now.end >= written.end);
         if same {
             let verdict = match read {
-                Ok(read) => DiskVerdict::Differs { expected: written.sha256, found: read.sha256 },
+                Ok(read) => DiskVerdict::Differs { expected: written.sha256, sha256: read.sha256 },
                 Err(error) => DiskVerdict::Unreadable { reason: error.to_string() },
             };
             return Ok(DiskCheck { name, bytes, verdict });

@@ -16,7 +16,7 @@ use super::key::HostKey;
 pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, key: &HostKey) -> Result<GuestSpec, CommandError> {
     let mut config = spec.config_drive.clone();
     // A release without seals has them in the configuration.
-    let mut secrets = GuestSecrets::taken_from(&mut config);
+    let mut secrets = GuestSecrets::extract(&mut config);
     if let Some(sealed) = &spec.sealed {
         secrets = key.opened(sealed)?;
     }

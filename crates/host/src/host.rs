@@ -83,7 +83,7 @@ impl From<NeighbourError> for CommandError {
     }
 }
 
-/// One incarnation of a host.
+/// An incarnation of a host: a restart makes the next.
 pub struct Host {
     pub(crate) parts: HostParts,
     pub(crate) lanes: Arc<Lanes>,

@@ -3,8 +3,9 @@
 //! - A request carries a fence. Each server has a lane on the host (`lanes`): the lane refuses a request that a higher fence has overtaken,
 //!   answers a repeated one with the remembered reply, and lets the others wait for each other. `memory` keeps fences, claims and replies on
 //!   the disk, so they hold after a restart.
-//! - [`Host`] takes a request through its lane (`host`). The work is in `commands`, `rescue`, `guest_told`, `live` (live migration) and
-//!   `transfer` (disks between hosts; `copies` reads and writes them). `key` opens what controllers have sealed for this host. `report` answers queries (`pages` the long ones), and `contents` compares disks with the
+//! - [`Host`] takes a request through its lane (`host`). The work is in `commands`, `rescue`, `guest_commands`, `live` (live migration) and
+//!   `transfer` (disks between hosts; `copies` reads and writes them). `key` opens the secrets that controllers have sealed for this host.
+//!   `report` answers queries (`pages` the long ones), and `contents` compares disks with the
 //!   record of what their guests wrote.
 //! - [`virt`] has the drivers' trait [`virt::Hypervisor`], the simulated driver, which keeps guests as files, and [`virt::Hosts`], by which a
 //!   controller reaches hosts.
@@ -24,7 +25,7 @@ mod contents;
 mod copies;
 mod drivers;
 mod first_boot;
-mod guest_told;
+mod guest_commands;
 mod host;
 mod key;
 mod lanes;

@@ -314,15 +314,15 @@ impl Host {
             Ok(writer)
         };
         let stored = self.blocking(take).await?;
-        stored.map_err(|error| not_taken(what, &error))
+        stored.map_err(|error| copy_refusal(what, &error))
     }
 
     async fn close(&self, what: &str, writer: DiskWriter) -> Result<Arrived, CommandError> {
-        self.blocking(move || writer.finish()).await?.map_err(|error| not_taken(what, &error))
+        self.blocking(move || writer.finish()).await?.map_err(|error| copy_refusal(what, &error))
     }
 }
 
-fn not_taken(what: &str, error: &CopyError) -> CommandError {
+fn copy_refusal(what: &str, error: &CopyError) -> CommandError {
     CommandError::Refused(reason!("{what} is not taken: {error}"))
 }
 

@@ -10,7 +10,7 @@ pub struct StoredBytes {
     pub id: Uuid,
     pub path: PathBuf,
     /// The file's length; none if the file is missing.
-    pub found: Option<u64>,
+    pub length: Option<u64>,
     /// The length according to the record.
     pub expected: u64,
     /// Allows a longer file, because guests write behind a volume's end.
@@ -22,6 +22,6 @@ pub struct StoredBytes {
 impl StoredBytes {
     /// True if the file exists with the expected length.
     pub fn fits(&self) -> bool {
-        self.found.is_some_and(|length| length == self.expected || (self.at_least && length > self.expected))
+        self.length.is_some_and(|length| length == self.expected || (self.at_least && length > self.expected))
     }
 }

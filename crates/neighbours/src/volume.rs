@@ -172,7 +172,7 @@ pub struct Snapshot {
     pub user_id: String,
     /// `creating`, `available`, `error`, ….
     pub status: String,
-    /// The progress that was told, such as `80%`; none if the status says it.
+    /// The reported progress, such as `80%`; none if the status says it.
     pub progress: Option<String>,
     /// The size of the volume at that time.
     pub size_gb: i32,

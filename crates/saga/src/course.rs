@@ -106,8 +106,8 @@ impl<S: Saga> Course<S> {
         Commit { begins: true, heeds_cancellation: self.machine.may_turn_back(table), ..self.commit() }
     }
 
-    /// Takes in that the commit of [`Course::begin`] is written. `is_cancelled` says that a wish to cancel was there, so that the store wrote
-    /// no beginning; [`Course::turn_back`] follows.
+    /// Follows the commit of [`Course::begin`]. If `is_cancelled`, the store met a wish to cancel and wrote no beginning: [`Course::turn_back`]
+    /// comes next.
     pub fn begun(&mut self, is_cancelled: bool) {
         if is_cancelled {
             self.next_seq -= 1;

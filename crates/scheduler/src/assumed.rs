@@ -1,8 +1,8 @@
-//! Assumed claims: what the decisions of this scheduler have chosen and may not see in each other's look at placement.
+//! Assumed claims: the choices of this scheduler's decisions that other decisions may not see in placement yet.
 //!
-//! A decision looks at the hosts and claims later, so decisions made at once would all see the same room and choose the same host. Each one
-//! therefore takes the claims from the hosts' room that were chosen meanwhile and that its own look may have missed: those without an answer
-//! yet, and those that landed after its look began. They only change preferences: placement alone decides whether there is room.
+//! A decision looks at the hosts and claims later, so concurrent decisions would all see the same room and choose the same host. Each decision
+//! therefore subtracts from the hosts' free room the claims of others that its own look may have missed: claims without an answer yet, and
+//! claims that placement accepted after the look began. Assumed claims only change preferences: placement alone decides whether there is room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -75,8 +75,8 @@ impl AssumedClaims {
 }
 
 impl Look {
-    /// Takes from the hosts' free amounts what others than `consumer` have chosen and this look may have missed. Called again with hosts of
-    /// the same look, it counts anew.
+    /// Subtracts from the hosts' free amounts the claims of others than `consumer` that this look may have missed. A further call with the
+    /// same hosts first adds back what the last one subtracted.
     pub fn count(&mut self, hosts: &mut [HostState], consumer: Uuid) {
         let usage = self.missed(consumer);
         let before = std::mem::replace(&mut self.counted, usage);
@@ -93,7 +93,7 @@ impl Look {
         }
     }
 
-    /// Returns what others than `consumer` have chosen and this look may have missed, by provider.
+    /// Returns the claims of others than `consumer` that this look may have missed, by provider.
     fn missed(&self, consumer: Uuid) -> BTreeMap<Uuid, Resources> {
         let held = self.claims.held.lock();
         let missed =

@@ -72,14 +72,14 @@ impl Default for SchedulerConfig {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
     /// There is no such filter or weigher.
-    #[error("[scheduler] {option}: there is no {name}; known are {known}")]
+    #[error("[scheduler] {option}: there is no {name}; known are {names}")]
     UnknownName {
         /// The option: `enabled_filters` or `weighers`.
         option: &'static str,
         /// The configured name.
         name: String,
         /// All names.
-        known: String,
+        names: String,
     },
     /// A number is out of bounds.
     #[error("[scheduler] {option} must be {must_be}")]

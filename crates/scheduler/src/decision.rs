@@ -54,7 +54,7 @@ impl Contest {
 
     /// Returns the best host; none if no host is left. Counts first what others have chosen since `look` began.
     pub fn best(&mut self, request: &Request, rules: &Rules, look: &mut Look, random: &mut Random) -> Option<Choice> {
-        look.count(&mut self.hosts, request.asked.consumer);
+        look.count(&mut self.hosts, request.demand.consumer);
         let order = weighers::order(&self.hosts, request, &rules.weighers, &rules.config, random);
         let (best, others) = order.split_first()?;
         let candidate = |place: &usize| selection::candidate(&self.hosts[*place], &self.grants[*place], request);
@@ -96,7 +96,7 @@ mod tests {
             contest.drop_best(&choice);
         }
         let expected = [("h2", vec!["h3"]), ("h3", vec![]), ("h4", vec!["h5"]), ("h5", vec![])];
-        let named = chosen.iter().map(|(primary, others)| (primary.as_str(), others.iter().map(String::as_str).collect()));
-        assert_eq!(named.collect::<Vec<(&str, Vec<&str>)>>(), expected);
+        let hosts = chosen.iter().map(|(primary, others)| (primary.as_str(), others.iter().map(String::as_str).collect()));
+        assert_eq!(hosts.collect::<Vec<(&str, Vec<&str>)>>(), expected);
     }
 }

@@ -50,7 +50,7 @@ impl Rules {
                 false => refused.push(verdict(&host, refusals, Vec::new())),
             }
         }
-        look.count(&mut passing, request.asked.consumer);
+        look.count(&mut passing, request.demand.consumer);
         let mut destinations = self.weighed(passing, request);
         refused.sort_by(|one: &HostVerdict, other| (&one.cell, &one.host).cmp(&(&other.cell, &other.host)));
         destinations.extend(refused);
@@ -68,10 +68,11 @@ impl Rules {
     fn weighed(&self, hosts: Vec<HostState>, request: &Request) -> Vec<HostVerdict> {
         let weights = weighers::weights(&hosts, request, &self.weighers, &self.config);
         let with_weights = |(host, weights): (HostState, Vec<f64>)| {
-            let named = self.weighers.iter().zip(weights);
-            let named =
-                named.map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) }).collect();
-            verdict(&host, Vec::new(), named)
+            let host_weights = self.weighers.iter().zip(weights);
+            let host_weights = host_weights
+                .map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) })
+                .collect();
+            verdict(&host, Vec::new(), host_weights)
         };
         let mut verdicts: Vec<HostVerdict> = hosts.into_iter().zip(weights).map(with_weights).collect();
         let sum = |verdict: &HostVerdict| verdict.weight.unwrap_or_default();
@@ -99,7 +100,7 @@ fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, r
     let Some(provider) = providers.remove(&host.provider()) else {
         return (host, vec![refusal(PLACEMENT, "no resource provider".to_owned())]);
     };
-    let resources = request.asked.resources.by_class();
+    let resources = request.demand.resources.by_class();
     let short = resources.iter().filter(|(_, amount)| **amount > 0).filter_map(|(class, amount)| provider.lacks(class, *amount));
     let required = request.required_traits();
     let missing = required.iter().filter(|name| !provider.traits.contains(name)).map(|name| format!("the trait {name} is missing"));

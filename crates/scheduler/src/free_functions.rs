@@ -21,10 +21,10 @@ pub fn offer(trees: &mut [(Provider, Option<Uuid>)], free: &BTreeMap<Uuid, Vec<V
     for (provider, _) in trees {
         let root = tree.root(provider.uuid);
         let Some(functions) = free.get(&root) else { continue };
-        let named: BTreeSet<&str> = tree.below(root).filter_map(|provider| device_in(&provider.name)).collect();
+        let devices: BTreeSet<&str> = tree.below(root).filter_map(|provider| device_in(&provider.name)).collect();
         let is_offered = |function: &&VirtualFunction| match device_in(&provider.name) {
             Some(device) => device == function.parent_ifname,
-            None => !named.contains(function.parent_ifname.as_str()),
+            None => !devices.contains(function.parent_ifname.as_str()),
         };
         let total = functions.iter().filter(is_offered).count() as i64;
         if total > 0 {

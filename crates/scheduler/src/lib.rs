@@ -1,7 +1,7 @@
 //! The choice of a host for a server, as plain functions (INVARIANTS C1 to C10). Whoever calls them has read the hosts, asks placement for
 //! room and claims the choice; nothing here waits, reads or writes.
 //!
-//! - A [`request::Request`] is what is asked, with the records that were looked up for it. A [`host_state::HostState`] is a host at the moment of
+//! - A [`request::Request`] is a demand with the records that were looked up for it. A [`host_state::HostState`] is a host at the moment of
 //!   the decision, with the [`Offer`](cellshift_neighbours::placement::Offer) that placement made for it.
 //! - [`decision::Rules`] are the configured [`filters`] and [`weighers`]. [`selection`] drops the hosts that do not pass and keeps the reasons;
 //!   [`port_providers`] says what a host's network gives to the server's ports; [`decision::Contest`] orders those that are left and names the best

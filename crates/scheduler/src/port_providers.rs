@@ -22,7 +22,7 @@ const GROUP_POLICY: &str = "group_policy";
 
 /// True if a port of the request needs a virtual function.
 pub fn needs_functions(request: &Request) -> bool {
-    request.asked.port_requests.iter().any(|port| port.function_on.is_some())
+    request.demand.port_requests.iter().any(|port| port.function_on.is_some())
 }
 
 /// The trees of the hosts in question, and the question.
@@ -42,9 +42,9 @@ impl PortProviders {
         trees: Vec<(Provider, Option<Uuid>)>,
         free: Option<&BTreeMap<Uuid, Vec<VirtualFunction>>>,
     ) -> PortProviders {
-        let requests = &request.asked.port_requests;
+        let requests = &request.demand.port_requests;
         // No flavor has groups of its own, so without a word of the flavor the groups may share a provider.
-        let isolate = request.asked.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
+        let isolate = request.demand.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
         match free {
             Some(free) => PortProviders::with_functions(trees, free, requests, isolate),
             None => PortProviders::over(Tree::of(trees), requests, isolate),
@@ -100,10 +100,10 @@ impl PortProviders {
 
     fn why_none(&self, host: Uuid) -> Reason {
         let bare = without_functions(&self.query);
-        let is_given = |query: &Query| first_in(&self.tree, query, host).is_some();
+        let has_providers = |query: &Query| first_in(&self.tree, query, host).is_some();
         let alone = |group: &&RequestGroup| {
             let groups = bare.groups.iter().filter(|(suffix, _)| **suffix == group.id.to_string());
-            !is_given(&Query { groups: groups.map(|(suffix, group)| (suffix.clone(), group.clone())).collect(), ..Query::default() })
+            !has_providers(&Query { groups: groups.map(|(suffix, group)| (suffix.clone(), group.clone())).collect(), ..Query::default() })
         };
         match self.groups.iter().find(alone) {
             Some(group) => {
@@ -112,7 +112,7 @@ impl PortProviders {
                 let with = if traits.is_empty() { String::new() } else { format!(" with the traits {}", traits.join(", ")) };
                 format!("no provider of its network gives {}{with}", amounts.join(", "))
             }
-            None if bare != self.query && (bare.groups.is_empty() || is_given(&bare)) => {
+            None if bare != self.query && (bare.groups.is_empty() || has_providers(&bare)) => {
                 "no virtual function is free for each port that needs one".to_owned()
             }
             None => "its network cannot give what all ports ask for together".to_owned(),

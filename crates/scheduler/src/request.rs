@@ -16,7 +16,7 @@ pub type Reason = String;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
     /// The request as it arrived.
-    pub asked: SelectDestinations,
+    pub demand: SelectDestinations,
     /// The server's group with all its members' hosts; none if the server is in no group.
     pub group: Option<ServerGroup>,
     /// The servers that hints name, each with its hosts.
@@ -25,7 +25,7 @@ pub struct Request {
 
 impl Request {
     fn destination(&self) -> Option<&RequestedDestination> {
-        self.asked.requested_destination.as_ref()
+        self.demand.requested_destination.as_ref()
     }
 
     /// Returns the cells to ask: one if the server may not leave it (INVARIANTS C1), else none, which means all.
@@ -46,7 +46,7 @@ impl Request {
 
     /// Returns the host that an administrator forced at creation. Moves ignore it (INVARIANTS C5).
     pub fn forced_host(&self) -> Option<&str> {
-        self.asked.forced_host.as_deref().filter(|_| self.asked.operation == OperationKind::Create)
+        self.demand.forced_host.as_deref().filter(|_| self.demand.operation == OperationKind::Create)
     }
 
     /// Returns the only suitable host: named or forced. It is tried alone (INVARIANTS C3).
@@ -60,7 +60,7 @@ impl Request {
             return 0;
         }
         let allowed = max_attempts.saturating_sub(1) as usize;
-        self.asked.alternates.map_or(allowed, |number| number.min(allowed))
+        self.demand.alternates.map_or(allowed, |number| number.min(allowed))
     }
 
     /// True if the request considers this host at all.
@@ -71,10 +71,10 @@ impl Request {
         if let Some(only) = self.only_host().filter(|only| *only != host.name()) {
             return Err(format!("not the requested host {only}"));
         }
-        if self.asked.ignore_hosts.contains(host.name()) {
+        if self.demand.ignore_hosts.contains(host.name()) {
             return Err("ignored on request".to_owned());
         }
-        if !self.asked.port_requests.is_empty() && host.service.version < PORT_REQUESTS_SINCE {
+        if !self.demand.port_requests.is_empty() && host.service.version < PORT_REQUESTS_SINCE {
             return Err(format!("its service is too old (version {}) for ports with resource requests", host.service.version));
         }
         Ok(())
@@ -83,7 +83,7 @@ impl Request {
     /// Counts planned moves of the group's other members as made.
     pub fn add_planned(&mut self, planned: &[PlannedMove]) {
         let Some(group) = &mut self.group else { return };
-        for one in planned.iter().filter(|one| one.server != self.asked.request_spec.instance_uuid) {
+        for one in planned.iter().filter(|one| one.server != self.demand.request_spec.instance_uuid) {
             if let Some(hosts) = group.members.get_mut(&one.server).filter(|hosts| !hosts.contains(&one.host)) {
                 hosts.push(one.host.clone());
             }
@@ -93,19 +93,19 @@ impl Request {
     /// Returns the traits that the provider must have: the request's and the flavor's.
     pub fn required_traits(&self) -> Vec<String> {
         let flavor = self.flavor_traits("required").map(str::to_owned);
-        let all: BTreeSet<String> = self.asked.required_traits.iter().cloned().chain(flavor).collect();
+        let all: BTreeSet<String> = self.demand.required_traits.iter().cloned().chain(flavor).collect();
         all.into_iter().collect()
     }
 
     /// Returns the traits of the flavor's `trait:<NAME>` extra specs with this value.
     pub fn flavor_traits<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a str> {
-        let specs = self.asked.request_spec.flavor.extra_specs.iter();
+        let specs = self.demand.request_spec.flavor.extra_specs.iter();
         specs.filter(move |(_, text)| text.as_str() == value).filter_map(|(key, _)| key.strip_prefix("trait:"))
     }
 
     /// Refuses a `trait:` extra spec that is neither `required` nor `forbidden`.
     pub fn validate(&self) -> Result<(), Reason> {
-        for (key, value) in &self.asked.request_spec.flavor.extra_specs {
+        for (key, value) in &self.demand.request_spec.flavor.extra_specs {
             if key.starts_with("trait:") && value != "required" && value != "forbidden" {
                 return Err(format!("flavor extra spec {key}={value}: a trait is either required or forbidden"));
             }

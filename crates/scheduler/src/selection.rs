@@ -74,7 +74,7 @@ pub fn candidate(host: &HostState, grants: &[Grant], request: &Request) -> Candi
         node: host.node.hypervisor_hostname.clone(),
         provider: host.provider(),
         availability_zone: Some(host.availability_zone.to_string()),
-        allocation: request.asked.resources.by_class(),
+        allocation: request.demand.resources.by_class(),
         grants: grants.to_vec(),
     }
 }
@@ -89,7 +89,7 @@ pub struct NoneLeft {
     /// The hosts that the rules removed.
     pub removals: Vec<Removal>,
     /// Hosts that passed, but were taken by others before the claim, with placement's messages.
-    pub taken: Vec<(String, Reason)>,
+    pub lost_claims: Vec<(String, Reason)>,
     /// Cells that did not answer.
     pub silent_cells: Vec<String>,
 }
@@ -112,8 +112,8 @@ impl NoneLeft {
                 parts.push(format!("{} in cells that were not asked or did not answer", self.unknown));
             }
             parts.extend(self.removals.iter().map(|removal| part(&format!("{} removed", removal.rule), &removal.hosts)));
-            if !self.taken.is_empty() {
-                parts.push(part("lost to other claims", &self.taken));
+            if !self.lost_claims.is_empty() {
+                parts.push(part("lost to other claims", &self.lost_claims));
             }
             let hosts = if self.offers == 1 { "host" } else { "hosts" };
             text += &format!("Of {} {hosts} with room: {}", self.offers, parts.join(", "));
@@ -136,7 +136,7 @@ impl NoneLeft {
 }
 
 fn demand(request: &Request) -> String {
-    let resources = request.asked.resources.by_class();
+    let resources = request.demand.resources.by_class();
     let mut text = resources.iter().map(|(class, amount)| format!("{class} {amount}")).collect::<Vec<_>>().join(", ");
     let traits = request.required_traits();
     if !traits.is_empty() {
@@ -154,6 +154,6 @@ fn part(label: &str, hosts: &[(String, Reason)]) -> String {
         }
     }
     let more = if reasons.len() > REASONS_NAMED { ", …" } else { "" };
-    let named = reasons.into_iter().take(REASONS_NAMED).collect::<Vec<_>>().join(", ");
-    format!("{label} {} ({named}{more})", hosts.len())
+    let examples = reasons.into_iter().take(REASONS_NAMED).collect::<Vec<_>>().join(", ");
+    format!("{label} {} ({examples}{more})", hosts.len())
 }

@@ -119,7 +119,7 @@ pub fn resize_across() -> SelectDestinations {
 
 /// Returns the request as filters see it.
 pub fn request(demand: SelectDestinations) -> Request {
-    Request { asked: demand, group: None, named_servers: BTreeMap::new() }
+    Request { demand, group: None, named_servers: BTreeMap::new() }
 }
 
 /// Makes a group with members and their hosts.

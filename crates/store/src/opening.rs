@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) enum Access {
     /// A connection pool. On SQLite a single writer makes all writes.
     Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
-    /// One in-memory SQLite connection, used directly on the caller's thread: a simulation.
+    /// A single in-memory SQLite connection, used directly on the caller's thread: a simulation.
     Inline { conn: Mutex<Conn> },
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Opening {
     blocking: Blocking,
     access: OnceLock<Access>,
     /// The last try's error.
-    failed: Mutex<Reason>,
+    failure: Mutex<Reason>,
     /// True once the service stops: calls are refused.
     closed: AtomicBool,
     metrics: WriterMetrics,
@@ -55,8 +55,8 @@ pub(crate) struct Opening {
 
 impl Opening {
     pub(crate) fn new(location: Location, blocking: Blocking, metrics: WriterMetrics) -> Opening {
-        let failed = Mutex::new("it has not been opened yet".into());
-        Opening { location, blocking, access: OnceLock::new(), failed, closed: AtomicBool::new(false), metrics, turn: Arc::default() }
+        let failure = Mutex::new("it has not been opened yet".into());
+        Opening { location, blocking, access: OnceLock::new(), failure, closed: AtomicBool::new(false), metrics, turn: Arc::default() }
     }
 
     /// Returns the opened database, or the reason why it is not open.
@@ -64,7 +64,7 @@ impl Opening {
         if self.closed.load(Ordering::Acquire) {
             return Err("it is closed".into());
         }
-        self.access.get().ok_or_else(|| self.failed.lock().clone())
+        self.access.get().ok_or_else(|| self.failure.lock().clone())
     }
 
     /// Opens the database and brings its schema up to date, unless it is open. Blocks. Messages and the writer's thread use `name`.
@@ -83,7 +83,7 @@ impl Opening {
                     DbError::Unavailable { reason, .. } => reason.clone(),
                     other => reason!("{other}"),
                 };
-                *self.failed.lock() = reason;
+                *self.failure.lock() = reason;
                 Err(error)
             }
         }

@@ -96,13 +96,13 @@ impl Roster {
 
     /// Returns all actors in the order of their names.
     pub fn all(&self) -> Vec<Listed> {
-        let listed = |(name, entry): (&String, &Entry)| Listed {
+        let view = |(name, entry): (&String, &Entry)| Listed {
             name: name.clone(),
             restarts: entry.restarts,
             alive: entry.alive,
             paused: entry.paused.is_some(),
         };
-        self.entries.lock().iter().map(listed).collect()
+        self.entries.lock().iter().map(view).collect()
     }
 
     /// Ends an actor; its supervisor starts another. A paused actor goes on first. False if no living actor has this name.

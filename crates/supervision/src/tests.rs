@@ -228,14 +228,14 @@ async fn a_child_that_was_started_once_has_no_successor() {
 #[actix::test]
 async fn the_roster_counts_lives_and_kills_by_name() {
     let mut family = family(5, 0, 0);
-    let listed = |restarts, alive, paused| vec![Listed { name: "house/worker".into(), restarts, alive, paused }];
+    let list = |restarts, alive, paused| vec![Listed { name: "house/worker".into(), restarts, alive, paused }];
     family.child().await.expect("it lives");
-    assert_eq!(family.roster.all(), listed(0, true, false));
+    assert_eq!(family.roster.all(), list(0, true, false));
     assert!(!family.roster.kill("worker"), "its path is longer");
     for restarts in 1..3 {
         assert!(family.roster.kill("house/worker"));
         assert_eq!(family.next().await, Event::Restarted);
-        assert_eq!(family.roster.all(), listed(restarts, true, false));
+        assert_eq!(family.roster.all(), list(restarts, true, false));
     }
     family.child().await.expect("it lives").do_send(Die::Finish);
     assert_eq!(family.next().await, Event::Nothing);

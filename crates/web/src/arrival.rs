@@ -51,34 +51,34 @@ pub struct Arrivals {
 impl Arrivals {
     /// Makes bounds under which large bodies may use `room` bytes of memory together.
     pub fn new(max_body: usize, patience: Duration, sends: Pace, proxied: Peers, room: usize) -> Arrivals {
-        Arrivals { max_body, patience, sends, proxied, room: Room { taken: Arc::default(), most: room } }
+        Arrivals { max_body, patience, sends, proxied, room: Room { in_use: Arc::default(), most: room } }
     }
 }
 
 /// The shared memory for request bodies.
 #[derive(Clone)]
 struct Room {
-    taken: Arc<AtomicUsize>,
+    in_use: Arc<AtomicUsize>,
     most: usize,
 }
 
 /// A body's share of the memory. Dropping it returns the share.
-struct Taken {
+struct Share {
     room: Room,
     bytes: usize,
 }
 
-impl Taken {
+impl Share {
     /// Takes more memory. False if there is not enough.
     fn more(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
-        self.room.taken.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.room.most
+        self.room.in_use.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.room.most
     }
 }
 
-impl Drop for Taken {
+impl Drop for Share {
     fn drop(&mut self) {
-        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.room.in_use.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -104,14 +104,14 @@ pub async fn receive<B: MessageBody + 'static>(
         streams,
         most: arrivals.max_body,
         until: Instant::now() + arrivals.patience,
-        taken: Taken { room: arrivals.room.clone(), bytes: 0 },
+        share: Share { room: arrivals.room.clone(), bytes: 0 },
         payload: match request.take_payload() {
             Payload::None => None,
             _ if has_no_end(&request) => None,
             payload => Some(Paced { payload, meter: Meter::new(arrivals.sends) }),
         },
     };
-    let (caller, payload, _taken) = body.read(auth::judge(&request)).await?;
+    let (caller, payload, _share) = body.read(auth::judge(&request)).await?;
     let streamed = match payload {
         Some(Payload::Stream { payload }) => Some(Ahead::new(payload)),
         Some(whole) => {
@@ -188,7 +188,7 @@ struct Body {
     streams: bool,
     most: usize,
     until: Instant,
-    taken: Taken,
+    share: Share,
     payload: Option<Paced>,
 }
 
@@ -198,7 +198,7 @@ impl Body {
     async fn read(
         mut self,
         judged: impl Future<Output = Result<Option<RequestContext>, ApiError>>,
-    ) -> Result<(Option<RequestContext>, Option<Payload>, Taken), ApiError> {
+    ) -> Result<(Option<RequestContext>, Option<Payload>, Share), ApiError> {
         let (mut judged, mut caller) = (pin!(judged), None);
         let (mut read, mut ended) = (BytesMut::new(), self.payload.is_none());
         loop {
@@ -229,7 +229,7 @@ impl Body {
                 Some(Payload::Stream { payload: stream })
             }
         };
-        Ok((caller.flatten(), payload, self.taken))
+        Ok((caller.flatten(), payload, self.share))
     }
 
     fn admit(&mut self, before: usize, piece: usize) -> Result<(), ApiError> {
@@ -237,7 +237,7 @@ impl Body {
         if !self.streams && now > self.most {
             return Err(too_large(self.form));
         }
-        if now > FREELY && !self.taken.more(now - before.max(FREELY)) {
+        if now > FREELY && !self.share.more(now - before.max(FREELY)) {
             return Err(limits::busy(self.form, "Too many large requests are on their way. Try again shortly."));
         }
         Ok(())

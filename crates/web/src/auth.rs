@@ -28,7 +28,7 @@ impl FromRequest for Caller {
 }
 
 /// Answers 400 unless a project with this id exists, before anything is stored or shown for it. The caller's own project needs no look-up.
-pub async fn known_project(identity: &dyn Authenticator, caller: &Caller, form: ErrorForm, id: &str) -> Result<(), ApiError> {
+pub async fn require_project(identity: &dyn Authenticator, caller: &Caller, form: ErrorForm, id: &str) -> Result<(), ApiError> {
     if caller.0.project_id == id || identity.knows_project(id).await.map_err(|error| ApiError::from_service(form, error))? {
         return Ok(());
     }

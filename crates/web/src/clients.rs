@@ -93,8 +93,8 @@ fn is_host(text: &str) -> bool {
     let name = authority.host();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let bracketed = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let named = bracketed.map_or_else(|| !name.is_empty() && name.chars().all(plain), |ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
-    text.len() <= LONGEST_HOST && !text.contains('@') && port_fits && named
+    let name_fits = bracketed.map_or_else(|| !name.is_empty() && name.chars().all(plain), |ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
+    text.len() <= LONGEST_HOST && !text.contains('@') && port_fits && name_fits
 }
 
 #[cfg(test)]

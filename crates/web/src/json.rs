@@ -165,9 +165,9 @@ impl FromRequest for Unread {
 
 /// Returns the media type that the request names, in lower case and without parameters.
 pub fn media_type(request: &HttpRequest) -> Option<String> {
-    let named = request.headers().get(CONTENT_TYPE)?;
-    let named = named.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    (!named.is_empty()).then(|| named.to_ascii_lowercase())
+    let media_type = request.headers().get(CONTENT_TYPE)?;
+    let media_type = media_type.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    (!media_type.is_empty()).then(|| media_type.to_ascii_lowercase())
 }
 
 /// Makes the refusal of a body because of its media type: 415.

@@ -76,7 +76,7 @@ pub async fn negotiate<B: MessageBody + 'static>(
 fn explained(form: ErrorForm, error: &VersionError) -> String {
     match error {
         VersionError::Malformed(text) if form == ErrorForm::Placement => format!("invalid version string: {text}"),
-        VersionError::Unsupported { wanted: version, .. } if form == ErrorForm::Placement => {
+        VersionError::Unsupported { version, .. } if form == ErrorForm::Placement => {
             format!("Unacceptable version header: {version}. {error}")
         }
         _ => error.to_string(),

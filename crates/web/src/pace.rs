@@ -83,11 +83,11 @@ mod tests {
     #[actix_web::test]
     async fn a_drip_is_judged_by_its_rate_not_its_pauses() {
         tokio::time::pause();
-        let (mut meter, begun) = (Meter::new(PACE), Instant::now());
+        let (mut meter, start) = (Meter::new(PACE), Instant::now());
         while tokio::time::timeout(Duration::from_secs(1), too_slow(&mut meter)).await.is_err() {
             meter.moved(1);
         }
-        assert_eq!(begun.elapsed().as_secs(), 10);
+        assert_eq!(start.elapsed().as_secs(), 10);
     }
 
     #[actix_web::test]

@@ -13,7 +13,7 @@ use crate::db::DbError;
 use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::env::Env;
-use crate::saga::world::KnownHealth;
+use crate::saga::world::Reachability;
 
 /// The number of failures in a row after which a cell counts as down.
 const FAILURES_MAX: u32 = 3;
@@ -40,8 +40,8 @@ pub struct HealthReport {
     pub reason: Option<Reason>,
 }
 
-impl KnownHealth for CellHealth {
-    fn known_down(&self) -> Option<Reason> {
+impl Reachability for CellHealth {
+    fn outage(&self) -> Option<Reason> {
         let report = self.report();
         (report.standing != Standing::Up).then(|| self.down(&report))
     }

@@ -54,7 +54,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
         let cell = cell.clone();
         async move { cell.health.call(deadline, cell.db.services()).await }
     };
-    let events = || world.told.notifications.lock().iter().map(|notification| notification.event.event_type()).collect::<Vec<_>>();
+    let events = || world.outbox.notifications.lock().iter().map(|notification| notification.event.event_type()).collect::<Vec<_>>();
     let before = world.env.now();
     cell.db.db().set_outage(Outage::Hangs);
     for _ in 0..3 {
@@ -76,7 +76,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
     until("it is found to be back", || async { cell.health.is_up() }).await;
     assert!(ask(DEADLINE).await.is_ok());
     until("that is told too", || async { events() == ["cell.down", "cell.up"] }).await;
-    let down = world.told.notifications.lock()[0].payload.clone();
+    let down = world.outbox.notifications.lock()[0].payload.clone();
     assert_eq!((&down["uuid"], &down["nova_object.data"]["name"]), (&serde_json::json!(cell.uuid), &serde_json::json!("cell1")));
 }
 

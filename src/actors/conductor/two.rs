@@ -163,7 +163,7 @@ async fn a_stuck_migration_loses_its_lease_under_a_live_conductor() {
 
     let call = played.asked().await;
     assert_eq!((call.request.operation, lease(&played, sleeper).await), (sleeper, signed("two", 2)));
-    // It began before the other's lease ran out, and has not gone on since; it is renewed.
+    // The waiting operation began before the other's lease ran out, and has not gone on since; its lease is renewed.
     assert_eq!(lease(&played, waiter).await, signed("one", 1));
     call.done();
     two.until_at_rest(sleeping).await.unwrap();

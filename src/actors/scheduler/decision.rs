@@ -73,16 +73,16 @@ impl Decider {
 
     /// Checks a request and looks up its group and the servers that its hints name.
     pub(super) async fn look_up(&self, demand: SelectDestinations) -> Result<Request, SchedulingError> {
-        let mut request = Request { asked: demand, group: None, named_servers: BTreeMap::new() };
+        let mut request = Request { demand, group: None, named_servers: BTreeMap::new() };
         request.validate().map_err(|reason| SchedulingError::Invalid { reason: reason::Reason::public(reason) })?;
-        if request.asked.claim {
-            self.release_leftovers(&request.asked).await?;
+        if request.demand.claim {
+            self.release_leftovers(&request.demand).await?;
         }
-        let spec = &request.asked.request_spec;
+        let spec = &request.demand.request_spec;
         if let Some(group) = spec.instance_group {
             request.group = self.group_with_claims(group, spec.instance_uuid).await?;
         }
-        request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
+        request.named_servers = self.named_servers(&request.demand.request_spec.scheduler_hints).await?;
         Ok(request)
     }
 
@@ -144,10 +144,10 @@ impl Decider {
         self.claim_best(request, granted, (look, random), none).await
     }
 
-    /// Returns at most `limit` offers of placement, from a drawn one on, and the hosts of the cells that have them. Placement is asked about a
-    /// named host alone, as Nova does with `in_tree`.
+    /// Returns at most `limit` offers of placement, from the provider with the index `first` on, and the hosts of the cells that have them.
+    /// For a named host, placement searches this host alone, as for Nova's `in_tree`.
     async fn look_at_hosts(&self, request: &Request, limit: usize, first: u64) -> Result<(Vec<Offer>, HostsOfCells), SchedulingError> {
-        let (resources, required) = (request.asked.resources.by_class(), request.required_traits());
+        let (resources, required) = (request.demand.resources.by_class(), request.required_traits());
         let mut demand = HostDemand { resources, required, only: None, limit, first };
         if let Some(name) = request.only_host() {
             let states = self.hosts.host_states(request.cells(), WhichHosts::Named(name.to_owned())).await;
@@ -166,7 +166,7 @@ impl Decider {
     /// Reads the trees of these hosts, and asks the hosts for free virtual functions if a port needs one. None if no port needs anything, which
     /// spares the reading.
     pub(super) async fn port_providers(&self, request: &Request, hosts: &[HostState]) -> Result<Option<PortProviders>, ServiceError> {
-        if request.asked.port_requests.is_empty() {
+        if request.demand.port_requests.is_empty() {
             return Ok(None);
         }
         let roots = hosts.iter().map(HostState::provider).collect();
@@ -212,11 +212,11 @@ impl Decider {
     ) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
         let mut contest = Contest::new(granted);
         while let Some(choice) = contest.best(request, &self.rules, &mut look, &mut random) {
-            match self.claim(&request.asked, &choice.primary, &look).await? {
+            match self.claim(&request.demand, &choice.primary, &look).await? {
                 Ok(claimed) => return Ok(Ok(Selection { primary: choice.primary, alternates: choice.alternates, claimed })),
                 Err(why) => {
                     contest.drop_best(&choice);
-                    none.taken.push((choice.primary.host, why));
+                    none.lost_claims.push((choice.primary.host, why));
                 }
             }
         }

@@ -37,9 +37,9 @@ use crate::services::network::{HostKey, NetworkService, NewPort};
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
 pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
 
-/// Says what the test told it; nothing at first.
+/// Answers with the values that the test sets; none at first.
 #[derive(Default)]
-pub(in crate::actors) struct ToldOracle {
+pub(in crate::actors) struct ScriptedOracle {
     pub owned: Mutex<BTreeMap<(String, Uuid), (i64, i64)>>,
     /// Servers of which a later attempt has begun.
     pub overtaken: Mutex<Vec<Uuid>>,
@@ -48,7 +48,7 @@ pub(in crate::actors) struct ToldOracle {
 }
 
 #[async_trait]
-impl OwnershipOracle for ToldOracle {
+impl OwnershipOracle for ScriptedOracle {
     async fn may_run(&self, _: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
         self.owned.lock().get(&(host.to_owned(), server)).copied()
     }
@@ -65,12 +65,12 @@ impl OwnershipOracle for ToldOracle {
 
 /// Keeps notifications for the test to look at.
 #[derive(Default)]
-pub(in crate::actors) struct Told {
+pub(in crate::actors) struct Outbox {
     pub notifications: Mutex<Vec<Notification>>,
 }
 
 #[async_trait]
-impl Notifications for Told {
+impl Notifications for Outbox {
     async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
         let mut notifications = self.notifications.lock();
         notifications.push(notification);
@@ -83,9 +83,9 @@ pub(in crate::actors) struct HostFixture {
     pub dir: tempfile::TempDir,
     pub images: Arc<EmbeddedImage>,
     pub network: Arc<EmbeddedNetwork>,
-    pub oracle: Arc<ToldOracle>,
-    /// What the cells tell.
-    pub told: Arc<Told>,
+    pub oracle: Arc<ScriptedOracle>,
+    /// The notifications of the cells.
+    pub outbox: Arc<Outbox>,
     pub faults: FaultyDrivers,
     attempt: AtomicI64,
 }
@@ -101,8 +101,8 @@ pub(in crate::actors) async fn world_on(env: Env) -> HostFixture {
     let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let network = Arc::new(EmbeddedNetwork::new(services));
-    let (oracle, told, faults) = (Arc::default(), Arc::default(), FaultyDrivers::default());
-    HostFixture { env, dir, images, network, oracle, told, faults, attempt: AtomicI64::new(0) }
+    let (oracle, outbox, faults) = (Arc::default(), Arc::default(), FaultyDrivers::default());
+    HostFixture { env, dir, images, network, oracle, outbox, faults, attempt: AtomicI64::new(0) }
 }
 
 /// No ticks, quick resumption.
@@ -120,7 +120,7 @@ impl HostFixture {
 
     /// What a cell's actor is made of.
     pub fn cell_parts(&self, cell: &str) -> CellParts {
-        CellParts { env: self.env.clone(), handle: self.handle(cell), options: CellOptions::default(), notifications: self.told.clone() }
+        CellParts { env: self.env.clone(), handle: self.handle(cell), options: CellOptions::default(), notifications: self.outbox.clone() }
     }
 
     /// What the actor of hosts `<cell>-host1` and `<cell>-host2` is made of.
@@ -232,7 +232,7 @@ impl HostFixture {
         }
     }
 
-    /// What the host says of its only guest.
+    /// Returns the host's report of its only guest.
     pub async fn only_guest(&self, hosts: &HostDirectory, host: &str) -> Option<GuestReport> {
         let mut guests = self.report(hosts, host).await.guests;
         assert!(guests.len() <= 1);

@@ -251,7 +251,7 @@ impl Played {
         Context::new(self.world.env.uuid(), caller, server, request)
     }
 
-    /// This operation has ended and owes one side of these steps.
+    /// Records an operation that has ended and owes one side of these steps.
     pub async fn owes(&self, context: &Context, side: &str, steps: &[&str]) {
         let (operations, server) = (&self.world.operations, context.server);
         let kind = context.kind.as_str();

@@ -67,17 +67,17 @@ pub fn read(data: &Path) -> Result<Directory, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(message(&error)),
     };
-    let listed = |error: io::Error| format!("the data directory {} cannot be listed: {error}", data.display());
+    let unreadable = |error: io::Error| format!("the data directory {} cannot be listed: {error}", data.display());
     let mut bytes = BTreeSet::new();
     for folder in ["images", "volumes"] {
-        bytes.extend(ids_in(&data.join(folder)).map_err(listed)?);
+        bytes.extend(ids_in(&data.join(folder)).map_err(unreadable)?);
     }
     let mut guests = BTreeSet::new();
     let cells = data.join("cells");
-    for cell in names_in(&cells).map_err(listed)? {
+    for cell in names_in(&cells).map_err(unreadable)? {
         let hosts = cells.join(cell).join("hosts");
-        for host in names_in(&hosts).map_err(listed)? {
-            guests.extend(ids_in(&hosts.join(host).join("guests")).map_err(listed)?);
+        for host in names_in(&hosts).map_err(unreadable)? {
+            guests.extend(ids_in(&hosts.join(host).join("guests")).map_err(unreadable)?);
         }
     }
     let is_used = data.join("samples-made").exists() || !bytes.is_empty() || !guests.is_empty();

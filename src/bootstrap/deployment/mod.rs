@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use uuid::Uuid;
 
-use super::{BootstrapError, at, topology};
+use super::{BootstrapError, file_error, topology};
 use crate::config::Config;
 use crate::db::api::ApiDb;
 use crate::db::connection::{has_log, is_postgres};
@@ -29,7 +29,7 @@ use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::env::{Blocking, Env};
 use file::{DeploymentFile, Directory, Places, State};
-use judge::{API, Mismatch, Named, SERVICES, Seen, Standing};
+use judge::{API, Mismatch, SERVICES, Seen, Standing, StoreLabel};
 
 /// A deployment whose directory and databases belong together, as far as they answer.
 pub struct Deployment {
@@ -98,26 +98,26 @@ pub(super) async fn identify(config: &Config, env: &Env) -> Result<Deployment, B
     Ok(deployment)
 }
 
-fn named(what: &str, place: String, option: &str) -> Named {
-    Named { what: what.to_owned(), place, option: option.to_owned() }
+fn label(what: &str, place: String, option: &str) -> StoreLabel {
+    StoreLabel { what: what.to_owned(), place, option: option.to_owned() }
 }
 
 /// Returns the URL of the API database or the services database.
 pub(super) fn url_of(config: &Config, part: Part) -> String {
-    let (named, file) = match part {
+    let (url, file) = match part {
         Part::Services => (&config.database.services, "services.db"),
         _ => (&config.database.api, "api.db"),
     };
-    named.clone().unwrap_or_else(|| config.data_dir.join(file).to_string_lossy().into_owned())
+    url.clone().unwrap_or_else(|| config.data_dir.join(file).to_string_lossy().into_owned())
 }
 
 fn look(config: &Config) -> Result<Inspection, BootstrapError> {
     let data = &config.data_dir;
     let contents = file::read(data).map_err(Mismatch::File)?;
     let (api_url, services_url) = (url_of(config, Part::Api), url_of(config, Part::Services));
-    let directory = named("the data directory", data.display().to_string(), "--data-dir");
-    let api = named("the API database", place_of(&api_url, data), API);
-    let services = named("the services database", place_of(&services_url, data), SERVICES);
+    let directory = label("the data directory", data.display().to_string(), "--data-dir");
+    let api = label("the API database", place_of(&api_url, data), API);
+    let services = label("the services database", place_of(&services_url, data), SERVICES);
     if api.place == services.place {
         return Err(Mismatch::Twice(Box::new(api), Box::new(services)).into());
     }
@@ -128,8 +128,8 @@ fn look(config: &Config) -> Result<Inspection, BootstrapError> {
     let sight = |name: &str, url: &str, place: &str| {
         deployment::look(url).map_err(|error| DbError::Unavailable { name: name.into(), reason: reason!("{place}: {}", reason_of(error)) })
     };
-    let api = Seen { sight: sight("api", &api_url, &api.place)?, named: api };
-    let services = Seen { sight: sight("services", &services_url, &services.place)?, named: services };
+    let api = Seen { sight: sight("api", &api_url, &api.place)?, label: api };
+    let services = Seen { sight: sight("services", &services_url, &services.place)?, label: services };
     let standing = judge::judge(&directory, &contents, &api, &services, config.adopt)?;
     let there = |seen: &Seen| !matches!(seen.sight, Sight::Absent | Sight::Empty);
     let mut api_facts = ApiFacts::default();
@@ -168,7 +168,7 @@ fn reason_of(error: DbError) -> Reason {
 
 /// Refuses a database in another place than the directory remembers, until the operator confirms the move; and a SQLite file that was moved
 /// without the log beside it, which holds its last commits.
-fn is_in_its_place(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Mismatch> {
+fn is_in_its_place(config: &Config, now: &StoreLabel, was: Option<&String>) -> Result<(), Mismatch> {
     let Some(was) = was.filter(|was| **was != now.place) else { return Ok(()) };
     if !config.adopt {
         return Err(Mismatch::Moved { now: Box::new(now.clone()), data: config.data_dir.display().to_string(), was: was.clone() });
@@ -182,7 +182,7 @@ fn is_in_its_place(config: &Config, now: &Named, was: Option<&String>) -> Result
 
 /// A cell to look at: mapped, or to be mapped by this start.
 struct CellToInspect {
-    named: Named,
+    label: StoreLabel,
     name: String,
     /// None if it is not mapped yet.
     uuid: Option<Uuid>,
@@ -203,7 +203,7 @@ fn cells_to_look(config: &Config, facts: &ApiFacts) -> Vec<CellToInspect> {
         cells.entry(name).or_insert(((number == 0).then_some(CELL0), url));
     }
     let cell = |(name, (uuid, url)): (String, (Option<Uuid>, String))| CellToInspect {
-        named: named(&format!("the database of {name}"), place_of(&url, &config.data_dir), &format!("[database.cells] {name}")),
+        label: label(&format!("the database of {name}"), place_of(&url, &config.data_dir), &format!("[database.cells] {name}")),
         name,
         uuid,
         url,
@@ -230,14 +230,14 @@ impl Deployment {
     /// Looks at all cells concurrently. A silent cell is left for later.
     async fn look_at_cells(&mut self, config: &Config, env: &Env, look: &Inspection) -> Result<(), BootstrapError> {
         let cells = cells_to_look(config, &look.api_facts);
-        let mut places: BTreeMap<&str, &Named> = BTreeMap::new();
-        for named in cells.iter().map(|cell| &cell.named).chain([&look.api.named, &look.services.named]) {
-            if let Some(other) = places.insert(&named.place, named) {
-                return Err(Mismatch::Twice(Box::new(other.clone()), Box::new(named.clone())).into());
+        let mut places: BTreeMap<&str, &StoreLabel> = BTreeMap::new();
+        for label in cells.iter().map(|cell| &cell.label).chain([&look.api.label, &look.services.label]) {
+            if let Some(other) = places.insert(&label.place, label) {
+                return Err(Mismatch::Twice(Box::new(other.clone()), Box::new(label.clone())).into());
             }
         }
         if let Some(file) = &self.file {
-            cells.iter().try_for_each(|cell| is_in_its_place(config, &cell.named, file.database.cells.get(&cell.name)))?;
+            cells.iter().try_for_each(|cell| is_in_its_place(config, &cell.label, file.database.cells.get(&cell.name)))?;
         }
         let patience = config.cells.timeout.duration();
         let looks = cells.iter().map(|cell| self.look_at_cell(env, cell, patience));
@@ -250,7 +250,7 @@ impl Deployment {
                         Some(_) => misfit.to_string(),
                         None => "it holds records, and the API database knows of no such cell".to_owned(),
                     };
-                    return Err(Mismatch::Another(Box::new(cell.named.clone()), why).into());
+                    return Err(Mismatch::Another(Box::new(cell.label.clone()), why).into());
                 }
                 Err(reason) => {
                     self.unanswered.insert(cell.name.clone(), reason);
@@ -264,10 +264,10 @@ impl Deployment {
         let url = cell.url.clone();
         let owner = match cell.uuid {
             Some(uuid) => self.owner_of_cell(uuid, false),
-            // This deployment has never used it, so no id fits.
+            // The deployment has never used this database, so no id fits.
             None => {
                 let part = Part::Cell(Uuid::from_u128(u128::MAX));
-                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakenWhenEmpty, seat: None }
+                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakeOverIfEmpty, seat: None }
             }
         };
         let checked = env.run_blocking(move || deployment::check(&url, &owner));
@@ -280,7 +280,7 @@ impl Deployment {
     /// Returns the required owner of the API database or the services database; none in a simulation.
     fn owner(&self, part: Part) -> Option<Owner> {
         let file = self.file.as_ref()?;
-        let unmarked = if self.adopting { Unmarked::Taken } else { Unmarked::Refused };
+        let unmarked = if self.adopting { Unmarked::TakeOver } else { Unmarked::Refuse };
         Some(Owner { deployment: self.id, part, must_exist: file.state == State::Whole, unmarked, seat: None })
     }
 
@@ -293,8 +293,8 @@ impl Deployment {
             Arc::new(servers.chain(&self.providers).cloned().collect::<BTreeSet<String>>())
         };
         let unmarked = match is_marked && !self.adopting && !self.may_adopt {
-            true => Unmarked::Refused,
-            false => Unmarked::TakenWhenKnown { ids: ids(), strictly: !self.adopting && !self.may_adopt },
+            true => Unmarked::Refuse,
+            false => Unmarked::TakeOverIfRelated { ids: ids(), strictly: !self.adopting && !self.may_adopt },
         };
         let must_exist = is_marked || holds_records || self.servers.contains_key(&cell.to_string());
         Owner { deployment: self.id, part, must_exist, unmarked, seat: None }
@@ -366,7 +366,7 @@ impl Deployment {
     async fn write(&mut self, env: &Env, content: DeploymentFile) -> Result<(), BootstrapError> {
         let (data, written) = (self.data.clone(), content.clone());
         let done = env.run_blocking(move || file::write(&data, &written)).await;
-        done.map_err(at(&self.data.join(file::NAME)))?;
+        done.map_err(file_error(&self.data.join(file::NAME)))?;
         self.file = Some(content);
         Ok(())
     }

@@ -39,8 +39,8 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
         for (host, server, disk, verdict) in &deep.disks {
             let subject = format!("server {server}");
             match verdict {
-                DiskVerdict::Differs { expected, found: sha256 } => {
-                    let finding = Finding::Differs { expected: expected.clone(), found: sha256.clone() };
+                DiskVerdict::Differs { expected, sha256 } => {
+                    let finding = Finding::Differs { expected: expected.clone(), sha256: sha256.clone() };
                     findings.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
                 }
                 DiskVerdict::Unreadable { reason } => {
@@ -60,7 +60,7 @@ fn is_unfinished(record: &Instance) -> bool {
 
 /// True for a disk of the expected length. A missing volume is reported by its own record.
 fn fits(disk: &DiskReport) -> bool {
-    match (disk.found, disk.expected) {
+    match (disk.length, disk.expected) {
         (None, _) => disk.name.parse::<Uuid>().is_ok(),
         (Some(_), None) => true,
         (Some(length), Some(expected)) => length == expected || (disk.at_least && length > expected),
@@ -76,7 +76,7 @@ fn called(disk: &str) -> String {
 
 fn length_on(host: &str, disk: &DiskReport) -> String {
     let least = if disk.at_least { "at least " } else { "" };
-    match (disk.found, disk.expected) {
+    match (disk.length, disk.expected) {
         (None, Some(expected)) => format!("{} on {host} is missing, expected {least}{expected} bytes", called(&disk.name)),
         (None, None) => format!("{} on {host} is missing, expected a file", called(&disk.name)),
         (Some(length), expected) => {
@@ -88,7 +88,7 @@ fn length_on(host: &str, disk: &DiskReport) -> String {
 
 fn length_of(file: &StoredBytes) -> String {
     let least = if file.at_least { "at least " } else { "" };
-    match file.found {
+    match file.length {
         None => format!("its file is missing, expected {least}{} bytes", file.expected),
         Some(length) => format!("its file has {length} bytes, expected {least}{} as on its record", file.expected),
     }
@@ -96,8 +96,8 @@ fn length_of(file: &StoredBytes) -> String {
 
 fn wrong_content(what: &str, finding: &Finding) -> String {
     match finding {
-        Finding::Differs { expected, found } => {
-            format!("{what} does not hold what was written: its SHA-256 is {found}, expected {expected}")
+        Finding::Differs { expected, sha256 } => {
+            format!("{what} does not hold what was written: its SHA-256 is {sha256}, expected {expected}")
         }
         Finding::Unreadable(reason) => format!("{what} cannot be read: {reason}"),
     }

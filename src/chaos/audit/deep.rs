@@ -108,8 +108,8 @@ pub(super) async fn read(sources: &Sources<'_>, snapshot: &mut Snapshot, counter
             let now = if kind == "image" { &images } else { &volumes };
             now.iter().flatten().any(|now| now.id == file.id && now.content == file.content)
         };
-        let kept = doubtful.into_iter().filter(|(kind, file, _)| still(kind, file));
-        deep.files.extend(kept.map(|(kind, file, finding)| (kind, file.id, finding)));
+        let certain = doubtful.into_iter().filter(|(kind, file, _)| still(kind, file));
+        deep.files.extend(certain.map(|(kind, file, finding)| (kind, file.id, finding)));
     }
     deep.disks.sort_by(|a, b| (&a.0, a.1, &a.2).cmp(&(&b.0, b.1, &b.2)));
     snapshot.deep = Some(deep);

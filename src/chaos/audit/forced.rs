@@ -14,8 +14,8 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     for saga in snapshot.sagas.iter().filter(|saga| saga.state == SagaState::Done && !snapshot.busy.contains(&saga.server)) {
         let Some((request, host)) = forced(saga) else { continue };
         let Some(cell) = home(snapshot, saga.server) else { continue };
-        let named = cell.iter().any(|(server, of)| *server == saga.server && *of == request);
-        if !named {
+        let is_recorded = cell.iter().any(|(server, of)| *server == saga.server && *of == request);
+        if !is_recorded {
             let message = format!(
                 "it was forced to {host} by request {request}, expected FORCED_MIGRATE or FORCED_REBUILD among the actions of server {}",
                 saga.server

@@ -63,17 +63,17 @@ fn at_host(snapshot: &Snapshot, server: &Resting, host: &str, ports: &[Port], fi
 /// Returns what is wrong with a port's function at its binding's host.
 fn mismatch(snapshot: &Snapshot, port: &Port, binding: &PortBinding, claimed: Option<&VirtualFunction>) -> Option<String> {
     let host = &binding.host;
-    let named = binding.function().map(|function| function.pci_slot);
+    let slot = binding.function().map(|function| function.pci_slot);
     let expected = takes_function(&binding.vnic_type) && port.physical_network.is_some() && binding.allocation().is_some();
-    match (named, claimed) {
+    match (slot, claimed) {
         (None, None) if expected => Some(format!("it has no virtual function at {host}, expected one: it is a {} port", binding.vnic_type)),
         // An operator may name a function by hand for a port without an allocation.
         (_, None) if !expected => None,
-        (Some(named), Some(claimed)) if named == claimed.pci_slot => wrong_parent(snapshot, port, binding, claimed),
-        (named, claimed) => {
+        (Some(slot), Some(claimed)) if slot == claimed.pci_slot => wrong_parent(snapshot, port, binding, claimed),
+        (slot, claimed) => {
             let words = |slot: Option<&str>| slot.unwrap_or("none").to_owned();
-            let (named, claimed) = (words(named.as_deref()), words(claimed.map(|function| function.pci_slot.as_str())));
-            Some(format!("its binding to {host} names the virtual function {named}, and {host} has claimed {claimed} for it"))
+            let (slot, claimed) = (words(slot.as_deref()), words(claimed.map(|function| function.pci_slot.as_str())));
+            Some(format!("its binding to {host} names the virtual function {slot}, and {host} has claimed {claimed} for it"))
         }
     }
 }

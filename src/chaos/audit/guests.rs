@@ -79,10 +79,10 @@ fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, findings: &m
     let owner = snapshot.ownership.get(&server.id()).and_then(|row| row.owner.clone());
     let expected = server.host().map(|host| (server.cell.to_owned(), host.to_owned()));
     if owner != expected {
-        let named = |place: &Option<(String, String)>| {
+        let place_text = |place: &Option<(String, String)>| {
             place.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"))
         };
-        let message = format!("its owner is {}, expected {}, where its record says it is", named(&owner), named(&expected));
+        let message = format!("its owner is {}, expected {}, where its record says it is", place_text(&owner), place_text(&expected));
         findings.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
     }
 }

@@ -32,9 +32,9 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
         if snapshot.busy.contains(&server) || snapshot.is_out_of_sight(server) {
             continue;
         }
-        let named =
+        let is_recorded =
             snapshot.records().any(|(_, record)| record.uuid == server && shelf::image_of(&record.system_metadata) == Some(image.id));
-        if !named {
+        if !is_recorded {
             let message = format!("it was made for shelved server {server}, whose record does not name it; expected no such image");
             findings.about(server, Topic::Images, "I14", format!("image {}", image.id), message);
         }

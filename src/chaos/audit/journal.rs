@@ -90,13 +90,13 @@ fn no_gaps(subject: &str, entries: &[JournalEntry], findings: &mut Findings) {
 
 /// Follows the steps that are begun and not undone: an undo removes its step and all later ones.
 fn undone_in_reverse(subject: &str, entries: &[JournalEntry], findings: &mut Findings) {
-    let mut begun: Vec<&str> = Vec::new();
+    let mut open_steps: Vec<&str> = Vec::new();
     for entry in entries {
-        let position = begun.iter().position(|step| *step == entry.step);
+        let position = open_steps.iter().position(|step| *step == entry.step);
         match (entry.side.as_str(), entry.event.as_str(), position) {
             // A step that was passed over ends without a beginning. An experiment that names it may have its undo performed all the same.
-            ("act", "begun" | "ok", None) => begun.push(&entry.step),
-            ("act" | "undo", "begun", Some(position)) => begun.truncate(position + 1),
+            ("act", "begun" | "ok", None) => open_steps.push(&entry.step),
+            ("act" | "undo", "begun", Some(position)) => open_steps.truncate(position + 1),
             (_, event, _) if event != "begun" => {}
             _ => {
                 let message =

@@ -92,11 +92,11 @@ impl<'a> Looked<'a> {
     fn source_of(&self, server: &Resting, findings: &mut Findings) {
         let (Phase::Verify(migration), Some(source)) = (server.phase, server.source_host()) else { return };
         let bindings = self.ports_of(server.id()).filter_map(|port| port.bindings.iter().find(|binding| binding.host == source));
-        let named: BTreeSet<Uuid> = bindings.filter_map(PortBinding::allocation).flat_map(providers_named).collect();
+        let in_bindings: BTreeSet<Uuid> = bindings.filter_map(PortBinding::allocation).flat_map(providers_named).collect();
         let held: BTreeSet<Uuid> = self.below_hosts(migration.uuid).into_keys().collect();
-        if named != held {
-            let (held, named) = (self.names(&held), self.names(&named));
-            let message = format!("it holds something of {held}, expected of {named}, the providers in the bindings to its source");
+        if in_bindings != held {
+            let (held, in_bindings) = (self.names(&held), self.names(&in_bindings));
+            let message = format!("it holds something of {held}, expected of {in_bindings}, the providers in the bindings to its source");
             self.about_both(server.id(), findings, "I4", format!("migration {}", migration.uuid), message);
         }
     }

@@ -78,10 +78,11 @@ fn nodes_are_a_recount(snapshot: &Snapshot, findings: &mut Findings) {
                 used.memory_mb += one.memory_mb;
                 used.disk_gb += one.disk_gb;
             }
-            let shown =
+            let recorded =
                 Resources { vcpu: node.vcpus_used.into(), memory_mb: node.memory_mb_used.into(), disk_gb: node.local_gb_used.into() };
-            if shown != used {
-                let message = format!("its compute node shows {} in use, expected {}, what its servers take", words(&shown), words(&used));
+            if recorded != used {
+                let message =
+                    format!("its compute node shows {} in use, expected {}, what its servers take", words(&recorded), words(&used));
                 findings.add("I15", format!("host {}", node.host), message);
             }
         }

@@ -49,8 +49,8 @@ fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Att
     let of_volume: Vec<&&Attachment> = own.iter().filter(|attachment| attachment.volume_id == volume).collect();
     let Some(main) = of_volume.iter().find(|attachment| Some(attachment.id) == device.attachment_id) else {
         let held = list(of_volume.iter().map(|attachment| attachment.id));
-        let named = device.attachment_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-        return wrong(format!("its attachments for server {} are {held}, expected {named} as the server's record says", server.id()));
+        let attachment = device.attachment_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+        return wrong(format!("its attachments for server {} are {held}, expected {attachment} as the server's record says", server.id()));
     };
     let host = server.host().unwrap_or_default();
     if server.record.vm_state == VmState::ShelvedOffloaded {

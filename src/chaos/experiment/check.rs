@@ -292,8 +292,8 @@ impl Check<'_> {
         let (cells, hosts) = (topology.cell_names(), topology.hosts());
         let hosts: Vec<String> = hosts.into_iter().map(|(cell, host)| format!("{cell}/{host}")).collect();
         let conductors: Vec<String> = (1..=topology.conductors.unwrap_or(1)).map(|number| actor_name(number as usize)).collect();
-        let named = conductors.iter().map(String::as_str).chain(ACTORS);
-        let allowed: Vec<&str> = named.chain(cells.iter().chain(&hosts).map(String::as_str)).collect();
+        let actors = conductors.iter().map(String::as_str).chain(ACTORS);
+        let allowed: Vec<&str> = actors.chain(cells.iter().chain(&hosts).map(String::as_str)).collect();
         self.choice(key, actor, "actor", &allowed);
     }
 

@@ -12,7 +12,7 @@ use crate::virt::Operation;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum When {
-    /// This many milliseconds after the beginning.
+    /// The number of milliseconds after the beginning.
     At(u64),
     /// Between these two times, in milliseconds after the beginning; the seed draws the exact time.
     Between(u64, u64),

@@ -46,8 +46,8 @@ struct Page<'a> {
 /// A condition and whether it held.
 struct Held<'a> {
     what: &'a str,
-    wanted: &'a str,
-    found: String,
+    requirement: &'a str,
+    result: String,
     word: &'static str,
 }
 
@@ -111,10 +111,11 @@ fn class(conclusion: Conclusion) -> &'static str {
 }
 
 fn held(verdict: &Verdict) -> Vec<Held<'_>> {
-    let row = |what, wanted, found, met| Held { what, wanted, found, word: if met { "held" } else { "broken" } };
+    let row = |what, requirement, result, met| Held { what, requirement, result, word: if met { "held" } else { "broken" } };
     let count = verdict.findings.violations.len();
     let invariants = row("invariants, during the run and at rest", "no violation", count.to_string(), count == 0);
-    let expected = verdict.expectations.iter().map(|expected| row(&expected.what, &expected.wanted, expected.found.clone(), expected.met));
+    let expected =
+        verdict.expectations.iter().map(|expected| row(&expected.what, &expected.requirement, expected.result.clone(), expected.met));
     std::iter::once(invariants).chain(expected).collect()
 }
 

@@ -68,8 +68,8 @@ impl Default for Topology {
 impl Scenario {
     /// Returns the number of conductors for a seed.
     pub fn conductors(&self, seed: u64) -> u32 {
-        let named = self.topology.conductors.or(self.faults.is_some().then_some(1));
-        named.unwrap_or_else(|| if Random::new(seed, "conductors").percent(50) { 2 } else { 1 })
+        let number = self.topology.conductors.or(self.faults.is_some().then_some(1));
+        number.unwrap_or_else(|| if Random::new(seed, "conductors").percent(50) { 2 } else { 1 })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Faults against a running service, and an experiment loaded into it (`/ops/v1/chaos`). One task owns both, takes commands, ends lasting
 //! faults, and reports all faults in the log and in the notifications.
 
+mod fault_reporter;
 mod fault_runner;
 mod fit;
 mod loaded;
-mod told;
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use self::fault_reporter::FaultReporter;
 use self::fault_runner::FaultRunner;
-use self::told::Told;
 use super::Witness;
 use super::check::Complaint;
 use super::fault::What;
@@ -110,7 +110,7 @@ pub fn start(parts: Parts) -> Chaos {
     let tree = parts.tree.clone();
     let steps = parts.seams.steps.clone();
     let injector = Injector::new(tree.clone(), parts.databases, parts.seams, None);
-    let (runner, channels) = FaultRunner::new(tree.clone(), steps, injector, Told::new(tree.notifier.clone()));
+    let (runner, channels) = FaultRunner::new(tree.clone(), steps, injector, FaultReporter::new(tree.notifier.clone()));
     tokio::spawn(runner.run(receiver, channels));
     Chaos { commands, tree }
 }

@@ -57,7 +57,7 @@ pub fn text(verdict: &Verdict) -> String {
     }
     for expectation in &verdict.expectations {
         let met = if expectation.met { "held" } else { "BROKEN" };
-        let _ = writeln!(text, "  {}: {} (wanted: {}): {met}", expectation.what, expectation.found, expectation.wanted);
+        let _ = writeln!(text, "  {}: {} (wanted: {}): {met}", expectation.what, expectation.result, expectation.requirement);
     }
     if let Some(why) = &findings.aborted {
         let _ = writeln!(text, "  the experiment gave up: {why}");

@@ -40,7 +40,7 @@ pub struct MigrationEnd {
     pub error: Option<String>,
     pub began_ms: u64,
     pub ended_ms: u64,
-    pub steps: Vec<StepTold>,
+    pub steps: Vec<StepReport>,
     /// The faults that affected it, by their index among those injected.
     pub faults: Vec<usize>,
     /// The time from the first of these faults to the saga's end.
@@ -49,7 +49,7 @@ pub struct MigrationEnd {
 
 /// A try of one side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct StepTold {
+pub struct StepReport {
     pub step: String,
     pub side: String,
     pub attempt: i64,
@@ -60,10 +60,10 @@ pub struct StepTold {
     pub ended_ms: Option<u64>,
 }
 
-impl StepTold {
+impl StepReport {
     /// Converts the journal's view of a step.
-    pub fn of(view: &StepView, elapsed: impl Fn(DateTime<Utc>) -> u64) -> StepTold {
-        StepTold {
+    pub fn of(view: &StepView, elapsed: impl Fn(DateTime<Utc>) -> u64) -> StepReport {
+        StepReport {
             step: view.step.clone(),
             side: view.side.clone(),
             attempt: view.attempt,
@@ -86,7 +86,7 @@ impl MigrationEnd {
             error: saga.error.clone(),
             began_ms: elapsed(saga.created_at),
             ended_ms: elapsed(saga.updated_at),
-            steps: steps_of(journal).iter().map(|step| StepTold::of(step, &elapsed)).collect(),
+            steps: steps_of(journal).iter().map(|step| StepReport::of(step, &elapsed)).collect(),
             faults: Vec::new(),
             recovery_ms: None,
         };
@@ -166,8 +166,12 @@ pub enum Conclusion {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Expectation {
     pub what: String,
-    pub wanted: String,
-    pub found: String,
+    /// The required outcome in words. A verdict's file has it as `wanted`.
+    #[serde(rename = "wanted")]
+    pub requirement: String,
+    /// The outcome in words. A verdict's file has it as `found`.
+    #[serde(rename = "found")]
+    pub result: String,
     pub met: bool,
 }
 
@@ -203,8 +207,8 @@ impl Verdict {
         if scenario.expect.all_faults && scenario.faults.is_some() && findings.aborted.is_none() {
             expectations.push(Expectation {
                 what: "faults that did not happen".into(),
-                wanted: "none".into(),
-                found: not_injected.len().to_string(),
+                requirement: "none".into(),
+                result: not_injected.len().to_string(),
                 met: not_injected.is_empty(),
             });
         }
@@ -264,15 +268,15 @@ fn expectations(scenario: &Scenario, findings: &Findings, recovery: Option<Recov
         .into_iter()
         .filter_map(|(what, bounds, number)| {
             let bounds = bounds?;
-            Some(Expectation { what: what.into(), wanted: bounds.to_string(), found: number.to_string(), met: bounds.hold(number) })
+            Some(Expectation { what: what.into(), requirement: bounds.to_string(), result: number.to_string(), met: bounds.hold(number) })
         })
         .collect();
     if let Some(most) = expect.recovery_p99_ms {
         let p99_ms = recovery.map_or(0, |recovery| recovery.p99_ms);
         all.push(Expectation {
             what: "recovery, 99th percentile".into(),
-            wanted: format!("at most {most} ms"),
-            found: format!("{p99_ms} ms"),
+            requirement: format!("at most {most} ms"),
+            result: format!("{p99_ms} ms"),
             met: p99_ms <= most,
         });
     }

@@ -41,7 +41,7 @@ fn a_token_an_id_and_a_scope_are_understood() {
 #[test]
 fn an_application_credential_is_asked_without_a_scope() {
     let common = [("OS_AUTH_URL", "http://c"), ("OS_APPLICATION_CREDENTIAL_SECRET", "s"), ("OS_PROJECT_NAME", "demo")];
-    for (variables, named) in [
+    for (variables, credential) in [
         (&[("OS_APPLICATION_CREDENTIAL_ID", "a")][..], json!({"id": "a", "secret": "s"})),
         (
             &[("OS_APPLICATION_CREDENTIAL_NAME", "robot"), ("OS_USER_ID", "u")][..],
@@ -49,7 +49,7 @@ fn an_application_credential_is_asked_without_a_scope() {
         ),
     ] {
         let credentials = of(&[&common[..], variables].concat()).unwrap();
-        let identity = json!({"methods": ["application_credential"], "application_credential": named});
+        let identity = json!({"methods": ["application_credential"], "application_credential": credential});
         assert_eq!(credentials.body, json!({"auth": {"identity": identity}}));
     }
 }
@@ -73,8 +73,8 @@ fn a_cloud_is_read_from_the_file_that_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.yaml");
     std::fs::write(&file, "clouds:\n  one:\n    auth: {auth_url: 'http://c', username: u, password: 12, project_name: p}\n").unwrap();
-    let named = file.to_str().unwrap().to_owned();
-    let clouds = clouds_file(|name| (name == "OS_CLIENT_CONFIG_FILE").then(|| named.clone()));
+    let path = file.to_str().unwrap().to_owned();
+    let clouds = clouds_file(|name| (name == "OS_CLIENT_CONFIG_FILE").then(|| path.clone()));
     let credentials = Credentials::of_cloud(&clouds, "one").unwrap();
     assert_eq!(credentials.body["auth"]["identity"]["password"]["user"]["password"], "12");
     assert!(Credentials::of_cloud(&clouds, "two").unwrap_err().to_string().contains("it has no cloud two"));

@@ -104,8 +104,8 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
             attempt: row.attempt,
         })
     };
-    if let Some(begun) = append.entries.last_mut().filter(|_| begins) {
-        begun.attempt = fence.attempt;
+    if let Some(beginning) = append.entries.last_mut().filter(|_| begins) {
+        beginning.attempt = fence.attempt;
     }
     insert_entries(conn, &id, &append.entries)?;
     for debt in append.owed {
@@ -123,9 +123,9 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
 
 /// Does what [`append_in`] does, in one statement of PostgreSQL. A saga's end and debts are not for it.
 fn append_at_once(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: ClockTime) -> Result<Appended, DbError> {
-    let begun = if append.begins { append.entries.pop() } else { None };
+    let beginning = if append.begins { append.entries.pop() } else { None };
     let (id, server) = (append.saga.to_string(), append.server.to_string());
-    let mut statement = diesel::sql_query(text(append.entries.len(), begun.is_some()))
+    let mut statement = diesel::sql_query(text(append.entries.len(), beginning.is_some()))
         .into_boxed()
         .bind::<Text, _>(append.state.as_str())
         .bind::<Text, _>(&append.step)
@@ -137,7 +137,7 @@ fn append_at_once(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until
         .bind::<BigInt, _>(append.lease_epoch)
         .bind::<Text, _>(&server)
         .bind::<Bool, _>(append.heeds_cancellation);
-    for entry in append.entries.iter().chain(&begun) {
+    for entry in append.entries.iter().chain(&beginning) {
         statement = bind(statement, entry);
     }
     let Some(written) = statement.get_result::<Written>(conn).optional()? else { return Err(lease_lost(append.saga)) };

@@ -51,8 +51,9 @@ impl Operations {
         self.db().read(move |conn| of(conn, &saga.to_string())).await
     }
 
-    /// Records in one commit that the server is to be deleted, and the wish that the operation which holds it make room. The first request
-    /// is kept; a later one for good ends its soft delete. Returns that operation; returns None and records nothing if no operation holds the server.
+    /// Records in one commit the request to delete the server, and the wish to cancel the operation that holds it. Returns that operation.
+    /// An earlier request is kept; if it was a soft delete and this one deletes for good, it becomes a delete for good. If no operation
+    /// holds the server, returns None and records nothing.
     pub async fn delete_after(&self, server: Uuid, request: DeleteRequest, wish: Cancellation) -> Result<Option<Uuid>, DbError> {
         self.db()
             .write(move |conn| {

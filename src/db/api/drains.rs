@@ -175,11 +175,11 @@ impl Operations {
         let states = [DrainServerState::Moving, DrainServerState::Moved].map(DrainServerState::as_str);
         self.db()
             .read(move |conn| {
-                let begun = drain_servers::table
+                let moves = drain_servers::table
                     .filter(drain_servers::drain_id.eq(drain.to_string()))
                     .filter(drain_servers::state.eq_any(states))
                     .filter(drain_servers::move_kind.is_not_null());
-                let by_kind = begun.group_by(drain_servers::move_kind).select((drain_servers::move_kind, count_star()));
+                let by_kind = moves.group_by(drain_servers::move_kind).select((drain_servers::move_kind, count_star()));
                 let rows: Vec<(Option<String>, i64)> = by_kind.load(conn)?;
                 let kind_of = |text: Option<String>| MoveKind::parse(text.as_deref()?);
                 Ok(rows.into_iter().filter_map(|(kind, number)| Some((kind_of(kind)?, number))).collect())

@@ -167,9 +167,9 @@ fn hold(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<GroupMov
     read(&record).map(Some)
 }
 
-fn save(conn: &mut Conn, changed: &GroupMove) -> Result<(), DbError> {
-    let set = (group_moves::state.eq(changed.state.as_str()), group_moves::record.eq(written(changed)?));
-    diesel::update(group_moves::table.find(changed.id.to_string())).set(set).execute(conn)?;
+fn save(conn: &mut Conn, group_move: &GroupMove) -> Result<(), DbError> {
+    let columns = (group_moves::state.eq(group_move.state.as_str()), group_moves::record.eq(written(group_move)?));
+    diesel::update(group_moves::table.find(group_move.id.to_string())).set(columns).execute(conn)?;
     Ok(())
 }
 

@@ -95,7 +95,7 @@ pub struct NewSaga {
 }
 
 impl NewSaga {
-    /// One that waits for nothing.
+    /// Makes a saga that waits for no other.
     pub fn new(id: Uuid, server: Uuid, (kind, table_version): (&str, i32), step: &str, context: String, owner: &str) -> NewSaga {
         let (kind, step, owner) = (kind.to_owned(), step.to_owned(), owner.to_owned());
         NewSaga { id, server, kind, table_version, step, context, owner, waits_for: BTreeSet::new() }

@@ -13,7 +13,7 @@ use super::schema::{build_requests as builds, instance_mappings as mappings, req
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::instance_bundle::InstanceBundle;
-use crate::domain::quota::{CountedRoom, ProjectServers, Taken, refusal, refusal_of_user};
+use crate::domain::quota::{CountedRoom, ProjectServers, ServerUsage, refusal, refusal_of_user};
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::request_spec::RequestSpec;
 
@@ -74,10 +74,10 @@ fn servers_of(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Proj
         .filter(|instance| user.is_none_or(|user| instance.user_id == user) && !leaving.contains(&instance.uuid))
         .map(|instance| (instance.uuid, instance.flavor))
         .collect();
-    Ok(ProjectServers { taken: usage, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
+    Ok(ProjectServers { usage, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
 }
 
-fn usage(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Taken, DbError> {
+fn usage(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ServerUsage, DbError> {
     let of_mapping = request_specs::instance_uuid.eq(mappings::instance_uuid);
     let mut living = mappings::table
         .left_join(request_specs::table.on(of_mapping))
@@ -89,7 +89,7 @@ fn usage(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Taken, Db
         living = living.filter(mappings::user_id.eq(user));
     }
     let (instances, cores, ram): (i64, Option<i64>, Option<i64>) = living.get_result(conn)?;
-    Ok(Taken { instances, cores: cores.unwrap_or(0), ram: ram.unwrap_or(0) })
+    Ok(ServerUsage { instances, cores: cores.unwrap_or(0), ram: ram.unwrap_or(0) })
 }
 
 /// Looks only at queued deletes and held servers: a delete that is over has returned all its resources.
@@ -141,7 +141,7 @@ pub(super) fn grant(
     spec: &RequestSpec,
     room: &CountedRoom,
 ) -> Result<Result<QuotaGrant<AcceptedServer>, String>, DbError> {
-    let demand = Taken::by(1, &spec.flavor).by_resource();
+    let demand = ServerUsage::by(1, &spec.flavor).by_resource();
     let used = room.used + usage_since(conn, spec, room.newest, false)?;
     if let Some(why) = refusal(&room.limits, |resource| used.of(resource), &demand) {
         return Ok(Err(why));
@@ -161,13 +161,13 @@ pub(super) fn grant(
 }
 
 /// Returns what the servers use that the server's project, or only its user, got since a count.
-fn usage_since(conn: &mut Conn, server: &RequestSpec, newest: i32, of_its_user: bool) -> Result<Taken, DbError> {
-    let mut usage = Taken::default();
+fn usage_since(conn: &mut Conn, server: &RequestSpec, newest: i32, of_its_user: bool) -> Result<ServerUsage, DbError> {
+    let mut usage = ServerUsage::default();
     for chunk in since(conn, &server.project_id, newest)?.chunks(CHUNK) {
         let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
         let specs: Vec<RequestSpec> = specs.select(request_specs::spec).load(conn)?;
         let specs = specs.iter().filter(|spec| !of_its_user || spec.user_id == server.user_id);
-        usage = usage + specs.map(|spec| Taken::by(1, &spec.flavor)).sum();
+        usage = usage + specs.map(|spec| ServerUsage::by(1, &spec.flavor)).sum();
     }
     Ok(usage)
 }

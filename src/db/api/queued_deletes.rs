@@ -15,8 +15,8 @@ use crate::domain::delete_request::DeleteRequest;
 use crate::domain::instance_mapping::InstanceMapping;
 
 impl ApiDb {
-    /// Queues the delete of a server. The first request is kept; a later one for good ends its soft delete. [`DbError::NotFound`] if there is
-    /// no such server.
+    /// Queues the delete of a server. An earlier request is kept; if it was a soft delete, it becomes a delete for good. [`DbError::NotFound`]
+    /// if there is no such server.
     pub async fn queue_delete(&self, instance: Uuid, caller: RequestContext) -> Result<(), DbError> {
         self.queue(instance, caller, false).await
     }

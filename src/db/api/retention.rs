@@ -84,7 +84,7 @@ impl Operations {
             .await
     }
 
-    /// Returns at most `limit` servers of which only the counters behind their fences are left: their creates were refused, and the operations
+    /// Returns at most `limit` servers that have no record but the counters of their fences: their creates were refused, and the operations
     /// have been removed.
     pub async fn counters_alone(&self, limit: i64) -> Result<Vec<Uuid>, DbError> {
         self.db().read(move |conn| counters_alone(conn, limit)).await

@@ -22,7 +22,7 @@ use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::key_pair::KeyPair;
-use crate::domain::quota::{CountedRoom, Taken};
+use crate::domain::quota::{CountedRoom, ServerUsage};
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
@@ -131,7 +131,7 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
         assert!(api.instance_mappings(MappingFilter { living: true, ..Default::default() }).await.unwrap().is_empty());
         assert_eq!(api.instance_mappings(MappingFilter { cell: Some(Some(id(2))), ..Default::default() }).await.unwrap().len(), 1);
         assert_eq!(api.instance_mappings_of(vec![id(10), id(11)]).await.unwrap().len(), 1);
-        assert_eq!(api.project_servers("p1", Some("u1")).await.unwrap().taken.instances, 0);
+        assert_eq!(api.project_servers("p1", Some("u1")).await.unwrap().usage.instances, 0);
         api.purge_server(fence(id(10), 3), id(10)).await.unwrap();
         assert!(api.server_group(id(500)).await.unwrap().members.is_empty());
     }
@@ -316,9 +316,9 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
             api.publish_build(fence(id(n), 1), id(n), id(if n == 12 { 2 } else { 1 })).await.unwrap();
         }
         let servers = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((servers.taken.instances, servers.populated, servers.leaving.len()), (4, true, 0));
+        assert_eq!((servers.usage.instances, servers.populated, servers.leaving.len()), (4, true, 0));
         assert_eq!(servers.building, [(id(13), flavor("1", "a"))]);
-        assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().taken.instances, 0);
+        assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().usage.instances, 0);
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1), id(2)].into());
 
         let caller = |name: &str| RequestContext { user_name: name.into(), ..RequestContext::default() };
@@ -345,7 +345,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert!(api.queued_deletes(Some(id(2)), Some(id(12)), 10).await.unwrap().is_empty());
         assert_eq!(api.count_queued_deletes().await.unwrap(), 2);
         let servers = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((servers.taken.instances, servers.leaving, servers.building.len()), (2, [id(12), id(13)].into(), 0));
+        assert_eq!((servers.usage.instances, servers.leaving, servers.building.len()), (2, [id(12), id(13)].into(), 0));
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1)].into());
         assert_eq!(api.cells_of_project(None, true).await.unwrap(), [id(1), id(2)].into());
 
@@ -362,7 +362,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(listed(api.instance_mappings(in_cell1(None)).await.unwrap()), [id(11), id(10)]);
         assert_eq!(listed(api.instance_mappings(in_cell1(Some(1))).await.unwrap()), [id(11)]);
         let servers = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((servers.taken.instances, servers.populated), (1, false));
+        assert_eq!((servers.usage.instances, servers.populated), (1, false));
         assert_eq!(api.mappings_without_flag(Some(id(1)), None, 10).await.unwrap(), [id(10)]);
         assert!(api.mappings_without_flag(Some(id(1)), Some(id(10)), 10).await.unwrap().is_empty());
         assert_eq!(api.fill_in_flags(vec![id(10), id(11)], [id(11)].into()).await.unwrap(), 1, "what is known stays");
@@ -373,7 +373,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(api.count_queued_deletes().await.unwrap(), 0);
         assert_eq!(api.instance_mapping(id(12)).await.unwrap().queued_for_delete, Some(true));
         assert_eq!(api.instance_mapping(id(13)).await.unwrap().queued_for_delete, Some(false));
-        assert_eq!(api.project_servers("p1", None).await.unwrap().taken.instances, 3);
+        assert_eq!(api.project_servers("p1", None).await.unwrap().usage.instances, 3);
     }
 }
 
@@ -383,7 +383,7 @@ async fn the_last_room_is_taken_once() {
         with_cells(&api).await;
         let room = |instances: i64, cores: i64| CountedRoom {
             limits: [("instances".to_owned(), instances), ("cores".to_owned(), cores)].into(),
-            used: Taken { instances: 1, cores: 1, ram: 0 },
+            used: ServerUsage { instances: 1, cores: 1, ram: 0 },
             newest: 0,
             of_user: None,
         };
@@ -393,9 +393,9 @@ async fn the_last_room_is_taken_once() {
         assert_eq!(refusals.len(), 7, "three find room beside the one that was counted");
         assert!(refusals.iter().all(|why| why == "Quota exceeded for instances: Requested 1, but already used 4 of 4 instances"));
         let servers = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((servers.taken.instances, servers.building.len()), (3, 3), "nothing is left of the others");
+        assert_eq!((servers.usage.instances, servers.building.len()), (3, 3), "nothing is left of the others");
         // After a new count the new server is among the used; a server whose delete was asked for returns its room.
-        let counted = CountedRoom { used: Taken { instances: 3, cores: 3, ram: 0 }, newest: servers.newest, ..room(9, 3) };
+        let counted = CountedRoom { used: ServerUsage { instances: 3, cores: 3, ram: 0 }, newest: servers.newest, ..room(9, 3) };
         let refused = take(20, counted.clone()).await.unwrap().unwrap_err();
         assert_eq!(refused, "Quota exceeded for cores: Requested 1, but already used 3 of 3 cores");
         assert!(take(20, CountedRoom { limits: room(9, 4).limits, ..counted }).await.unwrap().is_ok());
@@ -411,10 +411,10 @@ async fn request_specs_of_an_older_release_get_their_amounts() {
         for n in 10..12 {
             api.create_server(fence(id(n), 1), new_server(n, None), QuotaGrant::without_check("a test")).await.unwrap();
         }
-        let usage = api.project_servers("p1", None).await.unwrap().taken;
-        assert_eq!(usage, Taken { instances: 2, cores: 2, ram: 128 });
+        let usage = api.project_servers("p1", None).await.unwrap().usage;
+        assert_eq!(usage, ServerUsage { instances: 2, cores: 2, ram: 128 });
         api.db().write(|conn| fixture::run_down(conn, Schema::Api, AMOUNTS)).await.unwrap();
         api.db().write(|conn| fixture::run_up(conn, Schema::Api, AMOUNTS)).await.unwrap();
-        assert_eq!(api.project_servers("p1", None).await.unwrap().taken, usage);
+        assert_eq!(api.project_servers("p1", None).await.unwrap().usage, usage);
     }
 }

@@ -142,8 +142,8 @@ impl CellTxn {
     /// Records an event as [`CellTxn::event_started`] does, with the moment at which it began. None means now.
     pub fn event_started_at(self, key: ActionKey, event: String, host: Option<String>, at: Option<DateTime<Utc>>) -> CellTxn {
         self.with(move |conn, now| {
-            let Some((id, named)) = action_and_events(conn, &key, &event)? else { return Ok(()) };
-            if at_host(conn, of(&named), host.as_deref())?.is_none() {
+            let Some((id, same_name)) = action_and_events(conn, &key, &event)? else { return Ok(()) };
+            if at_host(conn, of(&same_name), host.as_deref())?.is_none() {
                 start(conn, id, event, host, at.unwrap_or(now))?;
             }
             Ok(())
@@ -164,8 +164,8 @@ impl CellTxn {
     /// recorded here.
     pub fn event_finished(self, key: ActionKey, event: String, host: Option<String>, result: EventResult) -> CellTxn {
         self.with(move |conn, now| {
-            let Some((id, named)) = action_and_events(conn, &key, &event)? else { return Ok(()) };
-            let row = match at_host(conn, of(&named), host.as_deref())? {
+            let Some((id, same_name)) = action_and_events(conn, &key, &event)? else { return Ok(()) };
+            let row = match at_host(conn, of(&same_name), host.as_deref())? {
                 Some(row) => row,
                 None => start(conn, id, event, host, now)?,
             };
@@ -224,22 +224,22 @@ fn action_and_events(conn: &mut Conn, key: &ActionKey, event: &str) -> Result<Op
     Ok(Some((id, rows.into_iter().filter(|(action, _)| *action == id).filter_map(|(_, event)| event).collect())))
 }
 
-fn of(named: &[Placed]) -> impl Iterator<Item = (i32, Option<&str>)> + Clone {
-    named.iter().map(|(id, at)| (*id, at.as_deref()))
+fn of(same_name: &[Placed]) -> impl Iterator<Item = (i32, Option<&str>)> + Clone {
+    same_name.iter().map(|(id, at)| (*id, at.as_deref()))
 }
 
 /// Finds the event at this host among events of one name, newest first. Without a host, finds the newest. With a host, falls back to an event
 /// without a host, and gives it this host.
 fn at_host<'a>(
     conn: &mut Conn,
-    mut named: impl Iterator<Item = (i32, Option<&'a str>)> + Clone,
+    mut same_name: impl Iterator<Item = (i32, Option<&'a str>)> + Clone,
     host: Option<&str>,
 ) -> Result<Option<i32>, DbError> {
-    let Some(host) = host else { return Ok(named.next().map(|(id, _)| id)) };
-    if let Some((id, _)) = named.clone().find(|(_, at)| *at == Some(host)) {
+    let Some(host) = host else { return Ok(same_name.next().map(|(id, _)| id)) };
+    if let Some((id, _)) = same_name.clone().find(|(_, at)| *at == Some(host)) {
         return Ok(Some(id));
     }
-    let Some((id, _)) = named.find(|(_, at)| at.is_none()) else { return Ok(None) };
+    let Some((id, _)) = same_name.find(|(_, at)| at.is_none()) else { return Ok(None) };
     diesel::update(events::table.find(id)).set(events::host.eq(host)).execute(conn)?;
     Ok(Some(id))
 }
@@ -368,15 +368,15 @@ fn complete(conn: &mut Conn, Recorded { id, action: present, .. }: &Recorded, th
 
 /// Adds an event, or gives it the end that another cell knows.
 fn merge_event(conn: &mut Conn, present: &mut Recorded, theirs: Event) -> Result<(), DbError> {
-    let mut named: Vec<&(i32, Event)> = present.events.iter().filter(|(_, event)| event.event == theirs.event).collect();
-    named.sort_unstable_by_key(|(id, _)| Reverse(*id));
-    let event_id = at_host(conn, named.iter().map(|(id, event)| (*id, event.host.as_deref())), theirs.host.as_deref())?;
+    let mut same_name: Vec<&(i32, Event)> = present.events.iter().filter(|(_, event)| event.event == theirs.event).collect();
+    same_name.sort_unstable_by_key(|(id, _)| Reverse(*id));
+    let event_id = at_host(conn, same_name.iter().map(|(id, event)| (*id, event.host.as_deref())), theirs.host.as_deref())?;
     let Some(event_id) = event_id else {
         let id = insert_event(conn, present.id, theirs.clone())?;
         present.events.push((id, theirs));
         return Ok(());
     };
-    let is_open = named.iter().any(|(id, event)| *id == event_id && event.finish_time.is_none());
+    let is_open = same_name.iter().any(|(id, event)| *id == event_id && event.finish_time.is_none());
     if is_open && theirs.finish_time.is_some() {
         let set = (
             events::finish_time.eq(Sql(theirs.finish_time)),

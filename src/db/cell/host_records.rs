@@ -14,7 +14,7 @@ use super::schema::{compute_nodes as nodes, services};
 use crate::db::columns::{Sql, read_id};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of, row};
-use crate::domain::compute_host::{HostRecord, HostService, KnownNode, WhichHosts};
+use crate::domain::compute_host::{HostRecord, HostService, NodeRecord, WhichHosts};
 use crate::domain::compute_node::ComputeNode;
 
 /// The binary whose services are compute hosts.
@@ -42,7 +42,7 @@ impl From<ServiceRow> for HostService {
 /// All compute nodes and compute services of a cell.
 #[derive(Default)]
 pub struct HostRecords {
-    nodes: HashMap<Uuid, Arc<KnownNode>, RandomState>,
+    nodes: HashMap<Uuid, Arc<NodeRecord>, RandomState>,
     services: HashMap<Uuid, Arc<HostService>, RandomState>,
     /// The compute service of each host.
     by_host: HashMap<String, Uuid, RandomState>,
@@ -51,7 +51,7 @@ pub struct HostRecords {
 impl HostRecords {
     /// Returns the nodes of these hosts that have a compute service, in any order.
     fn find(&self, hosts: &WhichHosts) -> Vec<HostRecord> {
-        let with_service = |node: &Arc<KnownNode>| {
+        let with_service = |node: &Arc<NodeRecord>| {
             let service = self.services.get(self.by_host.get(&node.row.host)?)?;
             Some(HostRecord { service: Arc::clone(service), node: Arc::clone(node) })
         };
@@ -88,7 +88,7 @@ impl Mirrored for HostRecords {
             self.services.insert(service.uuid, Arc::new(service));
         }
         for row in read_nodes {
-            self.nodes.insert(row.uuid, Arc::new(KnownNode::new(row)));
+            self.nodes.insert(row.uuid, Arc::new(NodeRecord::new(row)));
         }
         Ok(())
     }

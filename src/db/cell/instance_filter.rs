@@ -32,17 +32,17 @@ pub(super) fn query<'a>(filter: &InstanceFilter) -> Query<'a> {
 
 /// True if SQL cannot check all conditions, so that [`patterns_match`] must check the rest.
 pub(super) fn looks_at_records(filter: &InstanceFilter) -> bool {
-    PATTERNS.iter().any(|pattern| (pattern.wanted)(filter).is_some())
+    PATTERNS.iter().any(|pattern| (pattern.text_of)(filter).is_some())
 }
 
 /// True if [`patterns_match`] needs the info cache.
 pub(super) fn looks_at_addresses(filter: &InstanceFilter) -> bool {
-    PATTERNS.iter().any(|pattern| pattern.searches_addresses() && (pattern.wanted)(filter).is_some())
+    PATTERNS.iter().any(|pattern| pattern.searches_addresses() && (pattern.text_of)(filter).is_some())
 }
 
 /// Checks the conditions that SQL cannot check.
 pub(super) fn patterns_match(filter: &InstanceFilter, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
-    PATTERNS.iter().all(|pattern| (pattern.wanted)(filter).is_none_or(|text_pattern| pattern.finds(text_pattern, instance, network)))
+    PATTERNS.iter().all(|pattern| (pattern.text_of)(filter).is_none_or(|text_pattern| pattern.finds(text_pattern, instance, network)))
 }
 
 /// Leaves out hidden copies. Build requests have none, so memory has no such condition.

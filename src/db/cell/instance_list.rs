@@ -59,14 +59,14 @@ pub struct Shown {
 impl Shown {
     /// Returns these servers.
     pub fn of<'a>(instances: impl Iterator<Item = &'a Instance>) -> Shown {
-        let mut shown = Shown::default();
+        let mut rows = Shown::default();
         for instance in instances {
-            shown.servers.push(instance.uuid);
+            rows.servers.push(instance.uuid);
             if instance.shows_fault() {
-                shown.with_fault.push(instance.uuid);
+                rows.with_fault.push(instance.uuid);
             }
         }
-        shown
+        rows
     }
 }
 

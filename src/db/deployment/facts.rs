@@ -129,8 +129,8 @@ pub fn of_services(url: &str) -> Result<ServicesFacts, DbError> {
         facts.with_bytes.extend(with_status(images::table.load(&mut conn)?, |status| status == "active"));
     }
     if tables.contains("volumes") {
-        let made = |status: &str| !["creating", "error", "deleting"].contains(&status);
-        facts.with_bytes.extend(with_status(volumes::table.load(&mut conn)?, made));
+        let has_bytes = |status: &str| !["creating", "error", "deleting"].contains(&status);
+        facts.with_bytes.extend(with_status(volumes::table.load(&mut conn)?, has_bytes));
     }
     if tables.contains("resource_providers") {
         facts.providers = resource_providers::table.select(resource_providers::uuid).load::<String>(&mut conn)?.into_iter().collect();

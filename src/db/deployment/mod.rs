@@ -138,12 +138,12 @@ impl Claim for Owner {
 /// Whether the deployment takes over tables that a release without marks made.
 #[derive(Clone, Debug)]
 pub enum Unmarked {
-    Refused,
-    Taken,
+    Refuse,
+    TakeOver,
     /// Takes over a cell's tables without a row.
-    TakenWhenEmpty,
+    TakeOverIfEmpty,
     /// Takes over a cell's tables if the deployment knows one of their servers or compute nodes.
-    TakenWhenKnown {
+    TakeOverIfRelated {
         /// The ids of servers in this cell, and of all resource providers.
         ids: Arc<BTreeSet<String>>,
         /// If true, a cell with records needs a known record even if `ids` is empty; else an empty `ids` takes any cell.
@@ -158,10 +158,10 @@ pub enum Misfit {
     Absent,
     #[error("it is empty, and records have been in it")]
     Empty,
-    #[error("it belongs to deployment {found}, not to deployment {wanted}")]
-    OtherDeployment { found: Uuid, wanted: Uuid },
-    #[error("it is the database {found} of this deployment, not {wanted}")]
-    OtherPart { found: String, wanted: String },
+    #[error("it belongs to deployment {actual}, not to deployment {expected}")]
+    OtherDeployment { actual: Uuid, expected: Uuid },
+    #[error("it is the database {actual} of this deployment, not {expected}")]
+    OtherPart { actual: String, expected: String },
     #[error("it holds records and does not say to which deployment they belong")]
     Unmarked,
     #[error("its records are not this deployment's: none of its servers and compute nodes is known to the other databases")]
@@ -207,13 +207,13 @@ pub fn check(url: &str, owner: &Owner) -> Result<Result<(), Misfit>, DbError> {
         Sight::Absent | Sight::Empty => Ok(()),
         Sight::Marked(marks) => fits(&marks, owner),
         Sight::Unmarked { kind } => match &owner.unmarked {
-            Unmarked::Refused => Err(Misfit::Unmarked),
-            Unmarked::Taken => Ok(()),
-            Unmarked::TakenWhenEmpty => {
+            Unmarked::Refuse => Err(Misfit::Unmarked),
+            Unmarked::TakeOver => Ok(()),
+            Unmarked::TakeOverIfEmpty => {
                 let is_empty = kind == Some(Schema::Cell) && !facts::has_rows(url)?;
                 if is_empty { Ok(()) } else { Err(Misfit::Unmarked) }
             }
-            Unmarked::TakenWhenKnown { ids, strictly } => {
+            Unmarked::TakeOverIfRelated { ids, strictly } => {
                 let held = facts::of_cell(url)?;
                 let is_known = held.iter().any(|id| ids.contains(id));
                 let speaks_against = !held.is_empty() && !is_known && (*strictly || !ids.is_empty());
@@ -225,10 +225,10 @@ pub fn check(url: &str, owner: &Owner) -> Result<Result<(), Misfit>, DbError> {
 
 fn fits(marks: &Marks, owner: &Owner) -> Result<(), Misfit> {
     if marks.deployment != owner.deployment {
-        return Err(Misfit::OtherDeployment { found: marks.deployment, wanted: owner.deployment });
+        return Err(Misfit::OtherDeployment { actual: marks.deployment, expected: owner.deployment });
     }
     if marks.part != owner.part {
-        return Err(Misfit::OtherPart { found: marks.part.to_string(), wanted: owner.part.to_string() });
+        return Err(Misfit::OtherPart { actual: marks.part.to_string(), expected: owner.part.to_string() });
     }
     Ok(())
 }
@@ -240,7 +240,7 @@ fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
     note(conn, owner.part, owner.deployment)?;
     match read_marks(conn)?.remove(&owner.part) {
         Some(deployment) if deployment == owner.deployment => Ok(()),
-        Some(other) => Err(Misfit::OtherDeployment { found: other, wanted: owner.deployment }.into()),
+        Some(other) => Err(Misfit::OtherDeployment { actual: other, expected: owner.deployment }.into()),
         None => Err(Misfit::Unmarked.into()),
     }
 }

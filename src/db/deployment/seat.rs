@@ -60,8 +60,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// True if another process may still live and have the seat. Whoever holds the lock of the former one's data directory knows that it
-    /// is dead.
+    /// True if another process may still be alive and have the seat. A process that got the lock on the other's data directory knows that
+    /// the other is dead.
     pub fn keeps_out(&self, process: &Process) -> bool {
         let may_live = self.process.lock_file != process.lock_file && !self.left.is_zero();
         stands(Guard::SeatTaken) && self.process.life != process.life && may_live
@@ -135,8 +135,8 @@ pub fn refused(held: &Held) -> DbError {
     DbError::Conflict(reason!("{held}: stop that process, or if it is dead start again after that time"))
 }
 
-/// Looks who has the seat of this API database, without changing it. Blocking.
-pub fn look(url: &str, env: &Env) -> Result<Option<Held>, DbError> {
+/// Returns the row of the process that has the seat of this API database, without changing it. Blocking.
+pub fn holder(url: &str, env: &Env) -> Result<Option<Held>, DbError> {
     let is_made = is_postgres(url) || std::fs::metadata(url).is_ok_and(|about| about.len() > 0);
     if !is_made {
         return Ok(None);

@@ -12,7 +12,7 @@ pub(super) fn places(dir: &std::path::Path) -> Vec<String> {
 }
 
 pub(super) fn owner(deployment: u128, part: Part) -> Owner {
-    Owner { deployment: Uuid::from_u128(deployment), part, must_exist: false, unmarked: Unmarked::Refused, seat: None }
+    Owner { deployment: Uuid::from_u128(deployment), part, must_exist: false, unmarked: Unmarked::Refuse, seat: None }
 }
 
 pub(super) async fn open(url: &str, owner: Owner) -> Result<Db, DbError> {
@@ -94,11 +94,13 @@ async fn tables_without_a_mark_are_taken_only_as_told() {
         db.write(move |conn| Ok(conn.batch_execute(&text)?)).await.unwrap();
         drop(db);
         assert_eq!(look(&url).unwrap(), Sight::Unmarked { kind: Some(Schema::Cell) });
-        let by_ids =
-            |ids: &[&str], strictly| Unmarked::TakenWhenKnown { ids: Arc::new(ids.iter().map(|id| (*id).to_owned()).collect()), strictly };
+        let by_ids = |ids: &[&str], strictly| Unmarked::TakeOverIfRelated {
+            ids: Arc::new(ids.iter().map(|id| (*id).to_owned()).collect()),
+            strictly,
+        };
         let check = |unmarked| check(&url, &Owner { unmarked, ..owner(1, cell) }).unwrap();
-        assert_eq!(check(Unmarked::Refused), Err(Misfit::Unmarked));
-        assert_eq!(check(Unmarked::TakenWhenEmpty), Err(Misfit::Unmarked));
+        assert_eq!(check(Unmarked::Refuse), Err(Misfit::Unmarked));
+        assert_eq!(check(Unmarked::TakeOverIfEmpty), Err(Misfit::Unmarked));
         assert_eq!(check(by_ids(&["other"], false)), Err(Misfit::Unknown));
         assert_eq!(check(by_ids(&[], true)), Err(Misfit::Unknown));
         assert_eq!(check(by_ids(&[], false)), Ok(()));
@@ -115,7 +117,7 @@ async fn a_cells_tables_without_rows_are_as_good_as_none() {
         for url in places(dir.path()) {
             drop(connection::open_pool("a database", &url, kind, None, 1).unwrap());
             assert_eq!(look(&url).unwrap(), Sight::Unmarked { kind: Some(kind) });
-            let unmarked = Unmarked::TakenWhenEmpty;
+            let unmarked = Unmarked::TakeOverIfEmpty;
             assert_eq!(check(&url, &Owner { unmarked, ..owner(1, Part::Cell(Uuid::from_u128(5))) }).unwrap(), verdict);
         }
     }

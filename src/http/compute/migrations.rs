@@ -30,7 +30,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         api.allow(&caller, "os_compute_api:os-migrations:index:all_projects")?;
     }
     let shows_hosts = api.may(&caller, "os_compute_api:os-migrations:index:host");
-    let (mut migrations, silent) = selected(&api, &query, version).await?;
+    let (mut migrations, silent) = matches(&api, &query, version).await?;
     if !silent.is_empty() && !api.skip_down_cells {
         return Err(incomplete(&silent));
     }
@@ -66,7 +66,7 @@ fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> 
 }
 
 /// Returns the requested migrations, newest first, and the silent cells.
-async fn selected(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Vec<Migration>, Vec<SilentCell>), ApiError> {
+async fn matches(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Vec<Migration>, Vec<SilentCell>), ApiError> {
     let since = query.moment("changes-since").map(|at| at.filter(|_| version.at_least(59)));
     let before = query.moment("changes-before").map(|at| at.filter(|_| version.at_least(66)));
     let (since, before) = if version.at_least(59) { (since?, before?) } else { (None, None) };

@@ -16,7 +16,7 @@ use super::query::Query;
 use super::quota_usage::{self, Counted, tell_missing};
 use super::schema::{self, Schema, as_integer};
 use crate::domain::quota::{DEFAULT_CLASS, DEFAULTS, Limits, endless, left_by};
-use crate::http::auth::{Caller, known_project};
+use crate::http::auth::{Caller, require_project};
 use crate::http::call::Call;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
@@ -112,7 +112,7 @@ fn query_of(request: &HttpRequest, version: ApiVersion) -> Result<Option<String>
 /// project stays possible, because it only needs the rule.
 async fn check_project(call: &Call<dyn Authenticator>, action: &str, project: &str) -> Result<(), ApiError> {
     call.catalog.allow_on_project(&call.caller, &format!("os_compute_api:os-quota-sets:{action}"), project)?;
-    known_project(&**call.api, &call.caller, ErrorForm::Compute, project).await
+    require_project(&**call.api, &call.caller, ErrorForm::Compute, project).await
 }
 
 async fn show(call: Call<dyn Authenticator>, project: web::Path<String>) -> Answer {

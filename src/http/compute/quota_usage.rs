@@ -19,7 +19,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::policy::Target;
-use crate::domain::quota::{self, CountedRoom, Limits, ProjectServers, QuotaLimits, Taken};
+use crate::domain::quota::{self, CountedRoom, Limits, ProjectServers, QuotaLimits, ServerUsage};
 use crate::domain::quota_grant::CheckedRoom;
 use crate::http::error::{ApiError, ErrorForm};
 
@@ -41,7 +41,7 @@ pub struct Counting {
     /// Counts cores and memory in placement; otherwise from the request specs.
     pub from_placement: bool,
     /// Counts again in the commit that uses up the quota.
-    pub again_when_taken: bool,
+    pub recheck: bool,
 }
 
 /// The usage by resource, without resources that nobody counts.
@@ -78,7 +78,7 @@ pub fn tell_missing(answer: Answer, missing: &[String]) -> Answer {
 
 /// The usage of a project's servers.
 struct ByServers {
-    usage: Taken,
+    usage: ServerUsage,
     missing: Vec<String>,
     /// The id of the newest counted mapping.
     newest: i32,
@@ -89,7 +89,7 @@ async fn count_servers(api: &Catalog, project: &str, user: Option<&str>) -> Resu
     let mapped = api.api.project_servers(project, user).await?;
     match mapped.populated {
         true if api.counting.from_placement => in_placement(api, project, user, &mapped).await,
-        true => Ok(ByServers { usage: mapped.taken, missing: Vec::new(), newest: mapped.newest }),
+        true => Ok(ByServers { usage: mapped.usage, missing: Vec::new(), newest: mapped.newest }),
         false => in_cells(api, project, user, &mapped).await,
     }
 }
@@ -107,8 +107,8 @@ async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, mapped: 
         ram += one.amounts.get("MEMORY_MB").copied().unwrap_or(0);
     }
     let unclaimed = mapped.building.iter().filter(|(server, _)| !claimed.contains(server));
-    let unclaimed: Taken = unclaimed.map(|(_, flavor)| Taken { instances: 0, ..Taken::by(1, flavor) }).sum();
-    let usage = Taken { instances: mapped.taken.instances, cores, ram } + unclaimed;
+    let unclaimed: ServerUsage = unclaimed.map(|(_, flavor)| ServerUsage { instances: 0, ..ServerUsage::by(1, flavor) }).sum();
+    let usage = ServerUsage { instances: mapped.usage.instances, cores, ram } + unclaimed;
     Ok(ByServers { usage, missing: Vec::new(), newest: mapped.newest })
 }
 
@@ -124,7 +124,7 @@ async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, mapped: &Pro
         silent.retain(|cell| needed.contains(&cell.uuid));
     }
     let missing = silent.into_iter().map(|cell| cell.name).collect();
-    let usage = servers.values().map(|flavor| Taken::by(1, flavor)).sum();
+    let usage = servers.values().map(|flavor| ServerUsage::by(1, flavor)).sum();
     Ok(ByServers { usage, missing, newest: mapped.newest })
 }
 
@@ -165,7 +165,7 @@ pub struct Room {
     project: Share,
     /// None if the user has no limits of their own.
     user: Option<Share>,
-    again_when_taken: bool,
+    recheck: bool,
 }
 
 /// The usage and limits of servers.
@@ -197,7 +197,7 @@ impl Room {
             true => None,
             false => Some(Share { limits: own, servers: count_servers(api, holder.project, Some(holder.user)).await? }),
         };
-        Ok(Room { project: Share { limits: project, servers }, user, again_when_taken: api.counting.again_when_taken })
+        Ok(Room { project: Share { limits: project, servers }, user, recheck: api.counting.recheck })
     }
 
     /// Answers 403 if servers of the project could not be counted, unless the caller may proceed without them.
@@ -229,7 +229,7 @@ impl Room {
 
     /// Returns the count that the accepting commit must check again; none if the configuration does not require it.
     pub fn counted_for_again(&self) -> Option<CountedRoom> {
-        let needed = self.again_when_taken && (!self.project.limits.is_empty() || self.user.is_some());
+        let needed = self.recheck && (!self.project.limits.is_empty() || self.user.is_some());
         needed.then(|| self.project.counted(self.user.as_ref().map(|user| Box::new(user.counted(None)))))
     }
 }

@@ -161,8 +161,8 @@ async fn begin(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord,
 }
 
 async fn detach(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, port: &str) -> Result<(), ApiError> {
-    let named = Uuid::parse_str(port).ok();
-    match server.network.0.iter().find(|vif| Some(vif.port_id) == named) {
+    let port_id = Uuid::parse_str(port).ok();
+    match server.network.0.iter().find(|vif| Some(vif.port_id) == port_id) {
         Some(vif) => begin(api, caller, server, Request::DetachInterface(DetachInterfaceRequest { port_id: vif.port_id })).await,
         None => Ok(()),
     }
@@ -178,8 +178,8 @@ pub(super) async fn renew_addresses(api: &ComputeApi, id: Uuid) -> Result<(), Ap
 
 /// Records the new size of a volume, and an instance action by which its user sees that the server knows.
 async fn record_size(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, volume: &str) -> Result<(), ApiError> {
-    let named = Uuid::parse_str(volume).ok();
-    let device = server.block_devices.iter().find(|device| named.is_some() && device.volume_id == named);
+    let volume_id = Uuid::parse_str(volume).ok();
+    let device = server.block_devices.iter().find(|device| volume_id.is_some() && device.volume_id == volume_id);
     let Some((device, volume)) = device.and_then(|device| Some((device.uuid, device.volume_id?))) else { return Ok(()) };
     let size = api.volumes.volume(volume).await.map_err(service_error)?.size_gb;
     let located = api.registry.find_server(server.instance.uuid).await?;

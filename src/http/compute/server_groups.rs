@@ -91,7 +91,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
         rules,
         members: Vec::new(),
     };
-    let again = api.counting.again_when_taken && (most >= 0 || most_of_user >= 0);
+    let again = api.counting.recheck && (most >= 0 || most_of_user >= 0);
     if !again {
         api.api.create_server_group(group.clone(), granted).await?;
     } else if !api.api.create_server_group_within(group.clone(), most, most_of_user).await? {

@@ -138,8 +138,8 @@ async fn cut(
             Err(DbError::NotFound(_)) => false,
             mapping => {
                 let mapping = mapping?;
-                let asked_for = project.is_none_or(|project| mapping.project_id == project);
-                asked_for && silent.iter().any(|cell| Some(cell.uuid) == mapping.cell_uuid)
+                let is_of_project = project.is_none_or(|project| mapping.project_id == project);
+                is_of_project && silent.iter().any(|cell| Some(cell.uuid) == mapping.cell_uuid)
             }
         };
         if is_in_silence {

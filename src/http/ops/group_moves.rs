@@ -37,9 +37,9 @@ use crate::services::placement::Provider;
 /// The number of moves in a list.
 const LISTED: i64 = 20;
 /// The maximum number of hosts that a refusal names with its reasons.
-const REASONS_TOLD: usize = 20;
+const REASONS_MAX: usize = 20;
 
-/// The wanted move.
+/// The requested move.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewMove {
@@ -274,8 +274,8 @@ async fn best(
     match fits.into_iter().next() {
         Some((_, target)) => Ok(target),
         None => {
-            let more = against.len().saturating_sub(REASONS_TOLD);
-            against.truncate(REASONS_TOLD);
+            let more = against.len().saturating_sub(REASONS_MAX);
+            against.truncate(REASONS_MAX);
             against.extend((more > 0).then(|| format!("and {more} more hosts")));
             Err(conflict(format!("No host takes {} together. {}", counted(members.len(), "member"), against.join("; "))))
         }

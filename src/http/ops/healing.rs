@@ -22,7 +22,7 @@ use crate::http::error::ApiError;
 use crate::saga::accept;
 use crate::saga::context::{HealPlan, Place, Request};
 use crate::saga::refusal::Refusal;
-use crate::saga::tables::heal::{Known, own_amounts, plan_over};
+use crate::saga::tables::heal::{HealRecords, own_amounts, plan_over};
 use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
 use crate::services::network::Port;
@@ -142,7 +142,7 @@ impl Survey {
         let server = instance.uuid;
         let named = json!({"server": server, "name": instance.display_name, "cell": here.cell, "host": here.host});
         let held = self.held.get(&server);
-        let records = Known {
+        let records = HealRecords {
             held: held.cloned(),
             ports: self.ports.get(&server).cloned().unwrap_or_default(),
             tree: self.trees.get(&here.provider).cloned().unwrap_or_default(),

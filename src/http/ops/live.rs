@@ -17,7 +17,7 @@ use crate::env::changes::Changes;
 /// The pause in which changes are gathered: steps that follow each other at once are told together.
 const GATHERING: Duration = Duration::from_millis(200);
 /// The operations that are read after a pause. If more have changed, streams say so, and their readers ask for the list.
-const TOLD_AT_ONCE: usize = 20;
+const CHANGES_MAX: usize = 20;
 /// The parts that wait for a slow stream. If it misses some, its reader asks for the list.
 const WAITING: usize = 32;
 /// The pause between two looks whether a stream is left, while nothing changes.
@@ -118,7 +118,7 @@ fn gathered(first: Uuid, changes: &mut Receiver<Uuid>) -> Option<BTreeSet<Uuid>>
             Err(TryRecvError::Empty | TryRecvError::Closed) => break,
         }
     }
-    Some(changed).filter(|changed| is_whole && changed.len() <= TOLD_AT_ONCE)
+    Some(changed).filter(|changed| is_whole && changed.len() <= CHANGES_MAX)
 }
 
 async fn events(operators: &Operators, changed: BTreeSet<Uuid>) -> Bytes {
@@ -147,9 +147,9 @@ mod tests {
             changes.note(id(number));
         }
         assert_eq!(gathered(id(1), &mut listener), Some([1, 2, 3].map(id).into()));
-        (0..TOLD_AT_ONCE).for_each(|number| changes.note(id(number)));
-        assert_eq!(gathered(id(0), &mut listener).map(|changed| changed.len()), Some(TOLD_AT_ONCE));
-        (0..=TOLD_AT_ONCE).for_each(|number| changes.note(id(number)));
+        (0..CHANGES_MAX).for_each(|number| changes.note(id(number)));
+        assert_eq!(gathered(id(0), &mut listener).map(|changed| changed.len()), Some(CHANGES_MAX));
+        (0..=CHANGES_MAX).for_each(|number| changes.note(id(number)));
         assert_eq!(gathered(id(0), &mut listener), None);
         (0..10_000).for_each(|_| changes.note(id(1)));
         assert_eq!(gathered(id(1), &mut listener), None, "some were missed");

@@ -25,7 +25,7 @@ use crate::saga::tables::{self, Tables};
 
 /// Operations that wait for an operator in one list.
 const WAITING_MAX: i64 = 1000;
-/// What a host gets to say how far a copy is; without an answer it counts as nothing.
+/// The maximum time for a host to report the progress of a copy. A host that does not answer in time has none.
 const PROGRESS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The filters of a list.
@@ -63,14 +63,14 @@ async fn listed(request: &HttpRequest, query: &ListQuery, kinds: Vec<String>, op
     // A saga that needs an operator has this state, even if its record has another.
     let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
     let mut body = json!({ "migrations": views });
-    let narrowed = [
+    let filters = [
         ("status", query.status.clone()),
         ("server", query.server.map(|server| server.to_string())),
         ("saga", query.saga.clone()),
         ("owing", query.owing.map(|owing| owing.to_string())),
         ("request", query.request.clone()),
     ];
-    if let Some(next) = next_page(request, size, &ids, &narrowed) {
+    if let Some(next) = next_page(request, size, &ids, &filters) {
         body["migrations_links"] = next;
     }
     Ok(body)

@@ -86,10 +86,10 @@ impl Operators {
 }
 
 /// Returns the link to the page after these ids, with the same size and filters; none if this page is not full.
-fn next_page(request: &HttpRequest, size: u32, ids: &[impl Display], narrowed: &[(&str, Option<String>)]) -> Option<Value> {
+fn next_page(request: &HttpRequest, size: u32, ids: &[impl Display], filters: &[(&str, Option<String>)]) -> Option<Value> {
     let marker = ids.last().filter(|_| ids.len() == size as usize)?;
     let mut href = format!("{}{}?limit={size}&marker={marker}", base_url::of(request), request.path());
-    for (key, value) in narrowed {
+    for (key, value) in filters {
         href.extend(value.iter().map(|value| format!("&{key}={value}")));
     }
     Some(json!([{"rel": "next", "href": href}]))

@@ -33,33 +33,33 @@ impl Recent {
     /// Returns the answer that `make` gives, or one that is shared. Check first what the caller may read: an answer is the same for all.
     pub async fn answer(&self, request: &HttpRequest, make: impl Future<Output = Result<Value, ApiError>>) -> Answer {
         let arrived = Instant::now();
-        let Some(kept) = may_share(request).then(|| self.kept(request)).flatten() else {
+        let Some(entry) = may_share(request).then(|| self.entry(request)).flatten() else {
             return Ok(HttpResponse::Ok().json(make.await?));
         };
-        let mut kept = kept.lock().await;
-        let body = match &*kept {
+        let mut entry = entry.lock().await;
+        let body = match &*entry {
             // An answer that was made meanwhile is new enough, however long it took.
             Some((began, body)) if arrived.saturating_duration_since(*began) < SHARED => body.clone(),
             _ => {
                 let began = Instant::now();
                 let body = make.await.map(|body| Bytes::from(body.to_string()));
-                kept.insert((began, body)).1.clone()
+                entry.insert((began, body)).1.clone()
             }
         };
         Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(body?))
     }
 
     /// Returns the place of the answer to this request. None if too many others are in use.
-    fn kept(&self, request: &HttpRequest) -> Option<Arc<Kept>> {
+    fn entry(&self, request: &HttpRequest) -> Option<Arc<Kept>> {
         let address = format!("{}{}", base_url::of(request), request.uri());
         let mut all = self.0.lock();
         if !all.contains_key(&address) {
-            let is_used = |kept: &mut Arc<Kept>| match Arc::get_mut(kept).map(|kept| kept.get_mut()) {
+            let is_used = |entry: &mut Arc<Kept>| match Arc::get_mut(entry).map(|entry| entry.get_mut()) {
                 Some(Some((began, _))) => began.elapsed() < SHARED,
                 Some(None) => false,
                 None => true,
             };
-            all.retain(|_, kept| is_used(kept));
+            all.retain(|_, entry| is_used(entry));
             if all.len() >= MOST {
                 return None;
             }
@@ -132,9 +132,9 @@ mod tests {
         }
         assert_eq!(recent.0.lock().len(), 1, "those that are too old are dropped");
         let request = page("/ops/v1/summary").to_http_request();
-        let many: Vec<_> = (0..MOST).map(|number| recent.kept(&page(&format!("/{number}")).to_http_request())).collect();
+        let many: Vec<_> = (0..MOST).map(|number| recent.entry(&page(&format!("/{number}")).to_http_request())).collect();
         assert!(many.iter().filter(|kept| kept.is_some()).count() >= MOST - 1);
-        assert!(recent.kept(&request).is_none(), "all are in use");
+        assert!(recent.entry(&request).is_none(), "all are in use");
         assert_eq!(text_of(&recent, page("/ops/v1/summary"), &made).await, "34", "its answer is made all the same");
     }
 

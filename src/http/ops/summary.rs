@@ -13,7 +13,7 @@ use crate::domain::saga_record::UnknownTable;
 use crate::http::call::Call;
 use crate::http::compute::answer::Answer;
 use crate::http::error::ApiError;
-use crate::metrics::AnswersTaken;
+use crate::metrics::AnswerCounts;
 
 pub async fn show(Call { request, api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     catalog.allow(&caller, "ops:summary")?;
@@ -59,7 +59,7 @@ fn left_alone(operations: &BTreeMap<UnknownTable, i64>, debts: &BTreeMap<Unknown
 }
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.
-fn requests(answers: AnswersTaken) -> Value {
+fn requests(answers: AnswerCounts) -> Value {
     let buckets: Vec<Value> = answers.buckets.iter().map(|(bound, count)| json!([bound, count])).collect();
     json!({"in_flight": answers.in_flight, "answered": answers.answered(), "buckets": buckets, "beyond": answers.beyond})
 }

@@ -48,7 +48,7 @@ pub async fn enter<B: MessageBody + 'static>(
     let mut added = headers();
     let is_asset = !request.path().starts_with(API) && below != Some("/session");
     added.push((CACHE_CONTROL, HeaderValue::from_static(if is_asset { "no-cache" } else { "no-store" })));
-    let removal = token.as_ref().and_then(|_| HeaderValue::from_str(&session::no_cookie(request.request())).ok());
+    let removal = token.as_ref().and_then(|_| HeaderValue::from_str(&session::expired_cookie(request.request())).ok());
     if let Err(refusal) = admit(&mut request, token) {
         request.extensions_mut().insert(Refusal(refusal));
     }

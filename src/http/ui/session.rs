@@ -103,9 +103,9 @@ pub async fn log_in(request: HttpRequest, sessions: web::Data<dyn Sessions>, bod
     let session = match body.into_inner() {
         Login { user: None, password: None, project: None, token: Some(token), .. } => sessions.exchange(&token).await,
         Login { user: Some(user), password: Some(password), project: Some(project), domain, project_domain, token: None } => {
-            let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-            let project_domain = named(if project_domain.is_empty() { &domain } else { &project_domain });
-            sessions.log_in(identity::Login { user, password, domain: named(&domain), project, project_domain }).await
+            let non_empty = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+            let project_domain = non_empty(if project_domain.is_empty() { &domain } else { &project_domain });
+            sessions.log_in(identity::Login { user, password, domain: non_empty(&domain), project, project_domain }).await
         }
         _ => {
             let message = "A login has user, password and project, or a token alone.";
@@ -148,7 +148,7 @@ pub async fn log_out(request: HttpRequest, _: Caller, sessions: web::Data<dyn Se
     if let Some(token) = request.headers().get("X-Auth-Token").and_then(|token| token.to_str().ok()) {
         sessions.log_out(token).await.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
     }
-    Ok(HttpResponse::NoContent().insert_header((SET_COOKIE, no_cookie(&request))).finish())
+    Ok(HttpResponse::NoContent().insert_header((SET_COOKIE, expired_cookie(&request))).finish())
 }
 
 /// Returns the token of the request's session.
@@ -164,7 +164,7 @@ fn cookie(request: &HttpRequest, token: &str) -> String {
 }
 
 /// Returns the line that removes the cookie.
-pub fn no_cookie(request: &HttpRequest) -> String {
+pub fn expired_cookie(request: &HttpRequest) -> String {
     format!("{COOKIE_NAME}=; Max-Age=0; {}", attributes(request))
 }
 

@@ -19,7 +19,7 @@ use crate::saga::scheduling::{OperationKind, PlannedMove, RequestedDestination, 
 use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::World;
 
-/// The number of reasons that are told why hosts refuse a server.
+/// The maximum number of reasons in a message why hosts refuse a server.
 const REASONS_MAX: usize = 3;
 
 /// A server's move.
@@ -237,15 +237,15 @@ fn by_reason<'a>(refusals: impl Iterator<Item = (String, &'a str)>) -> String {
     }
     let mut groups: Vec<(String, Vec<&str>)> = hosts_of.into_iter().collect();
     groups.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
-    let shown = groups.iter().take(REASONS_MAX).map(|(reason, hosts)| match hosts.as_slice() {
+    let list = groups.iter().take(REASONS_MAX).map(|(reason, hosts)| match hosts.as_slice() {
         [host] => format!("{reason} ({host})"),
         hosts => format!("{reason} ({} hosts)", hosts.len()),
     });
-    let shown = shown.collect::<Vec<_>>().join("; ");
+    let list = list.collect::<Vec<_>>().join("; ");
     match groups.iter().skip(REASONS_MAX).map(|(_, hosts)| hosts.len()).sum::<usize>() {
-        0 => shown,
-        1 => format!("{shown}; and another reason (1 host)"),
-        others => format!("{shown}; and other reasons ({others} hosts)"),
+        0 => list,
+        1 => format!("{list}; and another reason (1 host)"),
+        others => format!("{list}; and other reasons ({others} hosts)"),
     }
 }
 

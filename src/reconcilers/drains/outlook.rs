@@ -66,12 +66,12 @@ pub async fn time_left(operations: &Operations, drain: &Drain, counts: &Counts) 
     }
     let count = |state: DrainServerState| counts.get(&state).copied().unwrap_or_default();
     let left = (count(DrainServerState::Pending) + count(DrainServerState::Moving)) as f64;
-    let begun = operations.drain_kinds(drain.id).await?;
-    let all: i64 = begun.iter().map(|(_, number)| number).sum();
+    let kinds = operations.drain_kinds(drain.id).await?;
+    let all: i64 = kinds.iter().map(|(_, number)| number).sum();
     if all == 0 && left > 0.0 {
         return Ok(Some(json!({"seconds": null, "measured": []})));
     }
-    let of_kind = |kind: MoveKind| begun.iter().find(|(begun, _)| *begun == kind).map_or(0, |(_, number)| *number);
+    let of_kind = |kind: MoveKind| kinds.iter().find(|(kinds, _)| *kinds == kind).map_or(0, |(_, number)| *number);
     time_of(operations, |kind| left * of_kind(kind) as f64 / all.max(1) as f64).await.map(Some)
 }
 

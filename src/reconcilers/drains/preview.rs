@@ -14,8 +14,8 @@ use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
-/// Returns an entry per server of the plan's hosts, the number of those that stay and their reasons, the hosts that take servers, and the time of the moves. Each
-/// planned move takes its room from the next ones.
+/// Returns an entry per server of the plan's hosts, the number of servers that stay and their reasons, the hosts that take servers, and the
+/// time of the moves. Later moves cannot use the room of a move that is planned before them.
 pub async fn preview(world: &World, plan: &DrainPlan) -> Result<Map<String, Value>, StepError> {
     let mut servers = Vec::new();
     for host in &plan.hosts {

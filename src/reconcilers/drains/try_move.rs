@@ -20,7 +20,7 @@ use crate::saga::scheduling::PlannedMove;
 use crate::saga::steps::port_shares::requests_of;
 
 /// A server that can be moved now.
-struct Found {
+struct MovableServer {
     cell: String,
     instance: Instance,
 }
@@ -45,9 +45,9 @@ impl Driven<'_> {
         match choice::choose(self.world(), &self.drain.plan, &record.cell, &record.instance, beside).await {
             Ok(chosen) => {
                 let room = chosen.planned(&record.instance);
-                let begun = self.begin(server, &record, chosen).await?;
-                planned.extend(begun.is_some().then_some(room));
-                Ok(begun)
+                let moving = self.begin(server, &record, chosen).await?;
+                planned.extend(moving.is_some().then_some(room));
+                Ok(moving)
             }
             Err(NoChoice::Refused(why)) => self.failed(server, why).await,
             Err(NoChoice::Silent(why)) => self.postponed(server, why).await,
@@ -82,7 +82,7 @@ impl Driven<'_> {
         roots.iter().any(|root| root.name == host)
     }
 
-    async fn begin(&self, server: DrainServer, record: &Found, chosen: Choice) -> Result<Option<DrainServer>, DbError> {
+    async fn begin(&self, server: DrainServer, record: &MovableServer, chosen: Choice) -> Result<Option<DrainServer>, DbError> {
         let operation = server.operation.unwrap_or_else(|| self.world().env.uuid());
         let moving = DrainServer {
             state: DrainServerState::Moving,
@@ -110,7 +110,7 @@ impl Driven<'_> {
     }
 
     /// Returns the server, if it is on the host that it shall leave.
-    async fn find(&self, server: &DrainServer) -> Result<Found, Ended> {
+    async fn find(&self, server: &DrainServer) -> Result<MovableServer, Ended> {
         match accept::find(self.world(), server.server).await {
             Ok((cell, instance)) => {
                 let is_here = instance.host.as_ref() == Some(&server.host);
@@ -121,7 +121,7 @@ impl Driven<'_> {
                     }
                 }
                 match instance.host.clone() {
-                    Some(_) if is_here => Ok(Found { cell, instance }),
+                    Some(_) if is_here => Ok(MovableServer { cell, instance }),
                     Some(host) => Err(Ended::Gone(format!("it is on host {host} by another operation"))),
                     None => Err(Ended::Gone("it has left its host by another operation".to_owned())),
                 }

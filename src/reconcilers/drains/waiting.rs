@@ -36,8 +36,8 @@ pub(super) async fn waiting_move(world: &World, server: Uuid) -> Result<Option<W
     Ok(migration.map(|migration| Waiting { cell, instance, migration }))
 }
 
-/// Returns the servers that have left the plan's hosts by moves that wait, each with the host that it has left. Those that are on another host of
-/// the plan must leave that one.
+/// Returns the servers that have left the plan's hosts by moves that wait, each with the host that it has left. A server that is on
+/// another host of the plan now must leave that host, too.
 pub(super) async fn left_by_moves(world: &World, plan: &DrainPlan) -> Result<Vec<(Waiting, String)>, StepError> {
     let mut moves = Vec::new();
     for host in &plan.hosts {

@@ -12,7 +12,7 @@ use crate::saga::error::StepError;
 pub fn read(part: &dyn Part, env: &Env) -> Result<(Value, GuestSecrets), StepError> {
     let Some((config, sealed)) = part.first_boot() else { return Ok((Value::Null, GuestSecrets::default())) };
     let mut config = config.clone();
-    let written = GuestSecrets::taken_from(&mut config);
+    let written = GuestSecrets::extract(&mut config);
     match sealed {
         None => Ok((config, written)),
         Some(sealed) => match GuestSecrets::opened(sealed, |text| env.unseal(text)) {

@@ -13,7 +13,7 @@ mod evacuate;
 mod facts;
 pub mod first_boot;
 mod fixed_ip;
-mod guest_told;
+mod guest_commands;
 mod heal;
 mod heal_plan;
 mod interface;
@@ -50,7 +50,7 @@ pub use end_of_move::{Confirm, ConfirmRequest, Revert};
 pub use evacuate::{Evacuate, EvacuateRequest};
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use fixed_ip::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp, RemovedAddress};
-pub use guest_told::{ChangePassword, ChangePasswordRequest, CrashDump};
+pub use guest_commands::{ChangePassword, ChangePasswordRequest, CrashDump};
 pub use heal::Heal;
 pub use heal_plan::{Amounts, HealPlan};
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
@@ -83,8 +83,8 @@ operations! {
     Resume(Power) by tables::power::RESUME, for Resume => PowerRequest::Resume;
     Rescue(Rescue) by tables::rescue::RESCUE, for Rescue(request: Box<RescueRequest>) => request;
     Unrescue(Power) by tables::rescue::UNRESCUE, for Unrescue => PowerRequest::Unrescue;
-    CrashDump(CrashDump) by tables::guest_told::CRASH_DUMP, for CrashDump => ();
-    ChangePassword(ChangePassword) by tables::guest_told::CHANGE_PASSWORD, for ChangePassword(request: ChangePasswordRequest) => request;
+    CrashDump(CrashDump) by tables::guest_commands::CRASH_DUMP, for CrashDump => ();
+    ChangePassword(ChangePassword) by tables::guest_commands::CHANGE_PASSWORD, for ChangePassword(request: ChangePasswordRequest) => request;
     Rebuild(Rebuild) by tables::rebuild::OPERATION, for Rebuild(request: Box<RebuildRequest>) => request;
     Resize(Resize) by tables::resize::OPERATION, for
         /// A resize, or a cold migration if the flavor stays the same.

@@ -8,7 +8,7 @@ use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::quota::Limits;
 use crate::domain::server::{TaskState, VmState};
-use crate::domain::wanted_zone::WantedZone;
+use crate::domain::zone_request::ZoneRequest;
 use crate::saga::error::StepError;
 use crate::saga::steps::shelf;
 
@@ -26,7 +26,7 @@ pub struct ShelveRequest {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct UnshelveRequest {
     /// The zone of the server from now on.
-    pub zone: WantedZone,
+    pub zone: ZoneRequest,
     /// A host that an administrator demands.
     pub host: Option<String>,
     /// The project's limits, checked again once the room is claimed; none if the server counts while it is shelved.
@@ -42,7 +42,7 @@ pub struct UnshelveRequest {
 impl UnshelveRequest {
     /// True if the request says where the server must go, which only a server without a host can follow.
     pub fn names_a_place(&self) -> bool {
-        self.host.is_some() || self.zone != WantedZone::AsBefore
+        self.host.is_some() || self.zone != ZoneRequest::AsBefore
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::flavor::Flavor;
-use crate::domain::wanted_zone::WantedZone;
+use crate::domain::zone_request::ZoneRequest;
 use crate::saga::error::StepError;
 use crate::saga::step::misplaced;
 
@@ -48,7 +48,7 @@ fn every_request() -> Vec<Request> {
         Request::Shelve(ShelveRequest { offload: true }),
         Request::ShelveOffload,
         Request::Unshelve(Box::new(UnshelveRequest {
-            zone: WantedZone::Unpinned,
+            zone: ZoneRequest::Unpinned,
             host: Some("host1".into()),
             limits: None,
             user_limits: [("cores".to_owned(), 4)].into(),

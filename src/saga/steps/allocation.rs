@@ -92,7 +92,7 @@ async fn give_to_server(world: &World, context: &ServerFacts, fence: Fence, held
 
 /// Has the scheduler choose and claim a host; after a refusal, claims the next alternate.
 pub async fn select_destination(world: &World, context: &mut Resize, fence: Fence) -> Result<Claimed, StepError> {
-    let spec = wanted_spec(context)?;
+    let spec = target_spec(context)?;
     if !context.candidates.refusals.is_empty() {
         let Resize { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &spec).await;
@@ -152,7 +152,7 @@ pub async fn claim_next_alternate(
 
 /// Undo: gives the claim up.
 pub async fn release_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
-    let spec = wanted_spec(context)?;
+    let spec = target_spec(context)?;
     Ok(release_claim(world.placement.as_ref(), fence, context.server, &spec).await?)
 }
 
@@ -166,7 +166,7 @@ pub async fn pay_destination(world: &World, context: &mut ServerFacts, fence: Fe
 }
 
 /// Returns the request spec with the new flavor.
-pub fn wanted_spec(context: &ServerFacts) -> Result<RequestSpec, StepError> {
+pub fn target_spec(context: &ServerFacts) -> Result<RequestSpec, StepError> {
     let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("the server has no request spec".into()))?;
     let flavor = context.new_flavor.clone().unwrap_or_else(|| spec.flavor.clone());
     Ok(RequestSpec { flavor, ..spec })

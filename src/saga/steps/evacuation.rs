@@ -1,6 +1,6 @@
 //! The steps of an evacuation at its target: the choice of a host, the claim, the guest that is built anew, and the record.
 
-use super::allocation::{claim_checked, claim_next_alternate, scheduling_error, wanted_spec};
+use super::allocation::{claim_checked, claim_next_alternate, scheduling_error, target_spec};
 use super::guest::guest_spec;
 use super::records::{arrival, new_migration, target_on_record};
 use super::volumes::{attachments, complete_attachments, connect_volumes};
@@ -63,7 +63,7 @@ pub async fn check_image(world: &World, context: &mut Evacuate, _: Fence) -> Res
 
 /// Has the scheduler choose and claim a host of the cell. After a refusal, claims the next alternate; a bypass claims the named host itself.
 pub async fn select_for_evacuation(world: &World, context: &mut Evacuate, fence: Fence) -> Result<Claimed, StepError> {
-    let (spec, source) = (wanted_spec(context)?, context.source()?.clone());
+    let (spec, source) = (target_spec(context)?, context.source()?.clone());
     if !context.candidates.refusals.is_empty() {
         let Evacuate { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &spec).await;

@@ -33,7 +33,7 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
     let Patient { host, node, held, .. } = patient;
     let host_tree = Tree::of(tree.clone());
     let is_below = |provider: Uuid| provider != *node && host_tree.provider(provider).is_some();
-    let (mut kept, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut grants_to_keep, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
     for port in patient.ports {
         let Some(binding) = port.bindings.iter().find(|binding| binding.host == **host) else { continue };
         let before = binding.allocation().cloned();
@@ -45,13 +45,13 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         match grants.filter(|grants| grants.iter().all(|grant| is_below(grant.provider))) {
             Some(grants) => {
                 keys.insert(port.id, (before, request.allocation(&grants)));
-                kept.extend(grants);
+                grants_to_keep.extend(grants);
             }
             None => wanting.push((request, before)),
         }
     }
     let requests: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
-    let choice = choose(patient, &requests, without(tree, held, &kept, is_below))?;
+    let choice = choose(patient, &requests, without(tree, held, &grants_to_keep, is_below))?;
     for (request, before) in wanting {
         keys.insert(request.port, (before, request.allocation(&choice)));
     }
@@ -59,7 +59,7 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         |provider: &Uuid, amounts: &BTreeMap<String, i64>| is_below(*provider) || amounts.keys().all(|class| class.starts_with(NETWORK));
     let mut after: Amounts = (*held).clone();
     after.retain(|provider, amounts| !is_network(provider, amounts));
-    add(&mut after, kept.iter().chain(&choice));
+    add(&mut after, grants_to_keep.iter().chain(&choice));
     if let Some(own) = patient.own {
         after.insert(*node, own.clone());
     }
@@ -99,11 +99,11 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
     Ok(HealPlan { before, after, keys: BTreeMap::new() })
 }
 
-/// Plans that a port that is gone leaves the server: nobody knows any more what it asked for, so the server keeps what its other ports have.
-/// Nothing changes if one of them has an allocation that does not fit its request: a heal mends both.
+/// Plans the allocation of a server after one of its ports was deleted. The deleted port's request is unknown, so the server keeps the network
+/// resources of its other ports only. Changes nothing if the allocation of another port does not fit its request: then a heal mends both.
 pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
     let before = patient.held.clone();
-    let mut named = Amounts::new();
+    let mut charges = Amounts::new();
     for port in patient.ports {
         let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
         let allocation = binding.and_then(|binding| binding.allocation());
@@ -111,13 +111,13 @@ pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
         let Ok(grants) = request.grants(allocation) else {
             return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
         };
-        add(&mut named, grants.iter());
+        add(&mut charges, grants.iter());
     }
     let mut after = before.clone();
     for (provider, amounts) in after.iter_mut().filter(|(provider, _)| **provider != patient.node) {
         for (class, amount) in amounts.iter_mut().filter(|(class, _)| class.starts_with(NETWORK)) {
-            let named = named.get(provider).and_then(|of| of.get(class)).copied().unwrap_or_default();
-            *amount = named.min(*amount);
+            let charges = charges.get(provider).and_then(|of| of.get(class)).copied().unwrap_or_default();
+            *amount = charges.min(*amount);
         }
         amounts.retain(|_, left| *left > 0);
     }
@@ -146,11 +146,11 @@ fn choose(patient: &Patient<'_>, requests: &[PortRequest], tree: Vec<(Provider, 
 fn without(
     mut tree: Vec<(Provider, Option<Uuid>)>,
     held: &Amounts,
-    kept: &[Grant],
+    grants_to_keep: &[Grant],
     is_below: impl Fn(Uuid) -> bool,
 ) -> Vec<(Provider, Option<Uuid>)> {
     let mut stays = Amounts::new();
-    add(&mut stays, kept.iter());
+    add(&mut stays, grants_to_keep.iter());
     for (provider, _) in tree.iter_mut().filter(|(provider, _)| is_below(provider.uuid)) {
         let amount = |amounts: &Amounts, class: &String| amounts.get(&provider.uuid).and_then(|of| of.get(class)).copied().unwrap_or(0);
         let changed = provider.usages.iter().map(|(class, used)| (class.clone(), used - amount(held, class) + amount(&stays, class)));

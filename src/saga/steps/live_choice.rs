@@ -1,6 +1,6 @@
 //! The target of a live migration: chosen by the scheduler, or named and not checked by it; then asked whether the guest could come.
 
-use super::allocation::{claim_checked, next_candidate, scheduling_error, wanted_spec};
+use super::allocation::{claim_checked, next_candidate, scheduling_error, target_spec};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
@@ -24,7 +24,7 @@ const CHECK: &str = "compute_check_can_live_migrate_destination";
 /// Has the scheduler choose and claim a host of the server's cell. A named host is the only one. After a refusal it is asked again without the
 /// hosts that refused, until the limit of retries or until no host is left.
 pub async fn select_live_destination(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<Claimed, StepError> {
-    let spec = wanted_spec(context)?;
+    let spec = target_spec(context)?;
     check_retries(world, context)?;
     disks_allow(context)?;
     read_requests(world, context).await?;

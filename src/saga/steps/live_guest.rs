@@ -172,7 +172,7 @@ pub async fn resume_at_target(world: &World, context: &mut LiveMigrate, fence: F
 }
 
 /// Undo, past the pivot: the server goes back only if the target says that the guest has not run there since the pivot, or an operator has
-/// forced the host down. A guest that has run has left its paused state at the source behind.
+/// forced the host down. If the guest has run there, the paused guest at the source is out of date.
 pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {

@@ -98,8 +98,8 @@ pub fn asks(facts: &ServerFacts) -> bool {
     facts.shares.iter().flatten().any(|(_, share)| share.request.is_some())
 }
 
-/// Checks, before any port is written, that the target's host knows of providers and virtual functions for ports, and that each port that asks
-/// has some. The scheduler has looked, but a host may have come back with an older service since.
+/// Checks, before any port is written, that the target's service knows port requests, and that each port that requests resources has
+/// providers. The scheduler has checked both, but the host may have restarted with an older service since.
 pub async fn check_target(world: &World, facts: &ServerFacts) -> Result<(), StepError> {
     if facts.port_requests().is_empty() {
         return Ok(());
@@ -110,7 +110,7 @@ pub async fn check_target(world: &World, facts: &ServerFacts) -> Result<(), Step
     facts.check_shares()
 }
 
-/// Checks, before any port is written, that a revert's source still knows of what the ports had there.
+/// Checks, before any port is written, that the service of a revert's source still knows port requests, if the ports had resources there.
 async fn check_source(world: &World, facts: &ServerFacts) -> Result<(), StepError> {
     let has_some = |share: &PortShare| share.at_source.is_some() || share.function_at_source.is_some();
     if !facts.shares.iter().flatten().any(|(_, share)| has_some(share)) {

@@ -1,6 +1,6 @@
 //! The records of a server and of its move, in one cell or in both.
 
-use super::allocation::wanted_spec;
+use super::allocation::target_spec;
 use super::guest::finish_event;
 use super::port_shares;
 use super::volumes::attachments;
@@ -241,7 +241,7 @@ pub async fn finish_record(world: &World, context: &mut Resize, fence: Fence) ->
 pub async fn publish(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     world.cell(&target.cell)?.apply(fence, CellTxn::new().hidden(context.server, false)).await?;
-    world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, wanted_spec(context)?).await?;
+    world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, target_spec(context)?).await?;
     world.cell(&source.cell)?.apply(fence, CellTxn::new().hidden(context.server, true)).await?;
     history::notify(world, context, StepName::Publish, InstanceAction::ResizeFinish, Phase::End, &target).await;
     Ok(())
@@ -249,7 +249,7 @@ pub async fn publish(world: &World, context: &mut Resize, fence: Fence) -> Resul
 
 pub async fn save_request_spec(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let cell = world.cell_uuid(&context.target()?.cell)?;
-    Ok(world.api.publish_move(fence, context.server, cell, wanted_spec(context)?).await?)
+    Ok(world.api.publish_move(fence, context.server, cell, target_spec(context)?).await?)
 }
 
 /// Takes a missing record as changed.

@@ -39,7 +39,7 @@ pub fn shelved_at(metadata: &BTreeMap<String, String>) -> Option<DateTime<Utc>> 
 
 /// Returns a record's entries with those of a shelving.
 pub fn shelved(mut metadata: BTreeMap<String, String>, at: DateTime<Utc>, host: &str, image: Option<Uuid>) -> BTreeMap<String, String> {
-    metadata = taken_off(metadata);
+    metadata = unshelved(metadata);
     metadata.insert(SHELVED_AT.to_owned(), at.to_rfc3339());
     metadata.insert(SHELVED_HOST.to_owned(), host.to_owned());
     metadata.extend(image.map(|image| (IMAGE_ID.to_owned(), image.to_string())));
@@ -47,7 +47,7 @@ pub fn shelved(mut metadata: BTreeMap<String, String>, at: DateTime<Utc>, host: 
 }
 
 /// Returns a record's entries without those of a shelving.
-pub fn taken_off(mut metadata: BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn unshelved(mut metadata: BTreeMap<String, String>) -> BTreeMap<String, String> {
     metadata.retain(|key, _| ![SHELVED_AT, IMAGE_ID, SHELVED_HOST].contains(&key.as_str()));
     metadata
 }
@@ -114,6 +114,6 @@ mod tests {
         assert_eq!((shelved_at(&metadata), image_of(&metadata)), (Some(at), Some(image)));
         // A server on a volume has no image, also if an older entry was left.
         assert_eq!(image_of(&shelved(metadata.clone(), at, "host1", None)), None);
-        assert_eq!(taken_off(metadata), before);
+        assert_eq!(unshelved(metadata), before);
     }
 }

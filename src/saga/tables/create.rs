@@ -158,8 +158,8 @@ async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Resul
         let Create { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
-    let named: Vec<Uuid> = context.request.networks.iter().filter(|one| one.network_id.is_none()).map(|one| one.port_id).collect();
-    read_requests_of(world, context, named.into_iter()).await?;
+    let ports: Vec<Uuid> = context.request.networks.iter().filter(|one| one.network_id.is_none()).map(|one| one.port_id).collect();
+    read_requests_of(world, context, ports.into_iter()).await?;
     let request = SelectDestinations {
         port_requests: context.port_requests(),
         forced_host: context.request.host.clone(),

@@ -48,18 +48,18 @@ async fn plan_shares(world: &World, context: &mut Heal, _: Fence) -> Result<(), 
 /// Returns the plan of a server on this host.
 pub async fn plan_of(world: &World, facts: &ServerFacts, here: &Place) -> Result<HealPlan, StepError> {
     let server = facts.server;
-    let knowledge = Known {
+    let records = HealRecords {
         held: world.placement.allocations_of(server).await?,
         ports: world.network.ports_of(server).await?,
         tree: world.placement.trees(Some(vec![here.provider])).await?,
         spec: facts.request_spec.as_ref(),
         own: facts.old_flavor.as_ref().and_then(|flavor| own_amounts(flavor, facts.volume_backed)),
     };
-    plan_over(server, here, knowledge).map_err(|why| StepError::Refused(Reason::public(why)))
+    plan_over(server, here, records).map_err(|why| StepError::Refused(Reason::public(why)))
 }
 
-/// The knowledge that a plan needs: of a server, and of the providers below its host.
-pub struct Known<'a> {
+/// The records that a plan needs: a server's, and those of the providers below its host.
+pub struct HealRecords<'a> {
     pub held: Option<Allocations>,
     pub ports: Vec<Port>,
     pub tree: Vec<(Provider, Option<Uuid>)>,
@@ -74,8 +74,8 @@ pub fn own_amounts(flavor: &Flavor, volume_backed: bool) -> Option<BTreeMap<Stri
 }
 
 /// Makes the plan of a server on this host. Fails with the reason if it cannot be healed there.
-pub fn plan_over(server: Uuid, here: &Place, knowledge: Known<'_>) -> Result<HealPlan, String> {
-    let Known { held, ports, tree, spec, own } = knowledge;
+pub fn plan_over(server: Uuid, here: &Place, records: HealRecords<'_>) -> Result<HealPlan, String> {
+    let HealRecords { held, ports, tree, spec, own } = records;
     let held = match (held, &own) {
         (Some(held), _) => held.allocations,
         (None, Some(_)) => Amounts::new(),

@@ -9,7 +9,7 @@ pub mod cross_cell_unshelve;
 pub mod delete;
 pub mod evacuate;
 pub mod fixed_ip;
-pub mod guest_told;
+pub mod guest_commands;
 pub mod heal;
 pub mod interface;
 pub mod live_migration;

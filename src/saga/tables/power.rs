@@ -1,5 +1,6 @@
-//! Start, stop, reboot, pause, unpause, suspend and resume (and what an unrescue shares with them): the guest stays where it is. A hard reboot defines it anew from what the
-//! control plane knows, on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
+//! Start, stop, reboot, pause, unpause, suspend and resume, and the steps that they share with unrescue: the guest stays where it is. A hard
+//! reboot defines the guest anew from the control plane's records, on its kept disks and with fresh connections, and so recovers a server
+//! in ERROR (NOVA-DIFFERENCES L16).
 
 use uuid::Uuid;
 

@@ -30,8 +30,8 @@ pub const OPERATION: Operation =
 pub const TABLE: Table =
     Table { steps: &[ACCEPT, BEGIN, CREATE_SHELVED_IMAGE, STOP_GUEST, UPLOAD_SHELVED_IMAGE, RECORD_SHELVED], chooses: None };
 
-/// The saga of a server that leaves its host at once. Its first five steps are those of the other, because the request alone does not tell
-/// whether the server is on a volume.
+/// The saga of a server that leaves its host at once. Its first five steps are those of [`TABLE`], because the request alone does not say
+/// whether the server's root disk is a volume.
 pub const AND_OFFLOAD: Table = Table::of(&[
     ACCEPT,
     BEGIN,

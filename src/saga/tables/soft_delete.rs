@@ -67,7 +67,7 @@ async fn record_soft_deleted(world: &World, context: &mut Delete, fence: Fence) 
     let metadata = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
     let change = InstanceChange {
         power_state: Some(PowerState::Shutdown),
-        system_metadata: Some(shelf::taken_off(metadata)),
+        system_metadata: Some(shelf::unshelved(metadata)),
         deleted_at: Some(Some(world.env.now())),
         ..InstanceChange::states(VmState::SoftDeleted, None)
     };

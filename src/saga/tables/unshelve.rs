@@ -11,7 +11,7 @@ use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
-use crate::domain::quota::{self, Taken};
+use crate::domain::quota::{self, ServerUsage};
 use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -26,7 +26,7 @@ use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestina
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
-    claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place, wanted_spec,
+    claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place, target_spec,
 };
 use crate::saga::steps::guest::{fence_target, guest_spec};
 use crate::saga::steps::ownership::own;
@@ -145,7 +145,7 @@ async fn finish_in_place(world: &World, context: &mut Unshelve, fence: Fence) ->
     let metadata = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
     let change = InstanceChange {
         power_state: Some(PowerState::Running),
-        system_metadata: Some(shelf::taken_off(metadata)),
+        system_metadata: Some(shelf::unshelved(metadata)),
         ..InstanceChange::states(VmState::Active, None)
     };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
@@ -175,7 +175,7 @@ async fn check_image(world: &World, context: &mut Unshelve, fence: Fence) -> Res
 
 /// Returns the request spec in the zone that the request asks for. It is stored when the server is there, and not before.
 pub(super) fn spec_of(context: &Unshelve) -> Result<RequestSpec, StepError> {
-    let spec = wanted_spec(context)?;
+    let spec = target_spec(context)?;
     Ok(RequestSpec { availability_zone: context.request.zone.over(spec.availability_zone.as_deref()), ..spec })
 }
 
@@ -220,7 +220,7 @@ async fn check_quota(world: &World, context: &Unshelve) -> Result<(), StepError>
     let used_by = |user: Option<&str>| {
         let counted = || held.iter().filter(move |one| user.is_none_or(|user| one.user_id == user));
         let of_class = |class: &str| counted().filter_map(|one| one.amounts.get(class)).sum::<i64>();
-        Taken { instances: 0, cores: of_class("VCPU"), ram: of_class("MEMORY_MB") }
+        ServerUsage { instances: 0, cores: of_class("VCPU"), ram: of_class("MEMORY_MB") }
     };
     let (of_project, of_user, more) = (used_by(None), used_by(Some(context.user_id.as_str())), [("cores", 0), ("ram", 0)]);
     let own = || quota::refusal_of_user(&context.request.user_limits, |resource| of_user.of(resource), &more);
@@ -314,7 +314,7 @@ async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(
 pub(super) fn running_at(world: &World, target: &Place, metadata: BTreeMap<String, String>) -> InstanceChange {
     InstanceChange {
         launched_at: Some(Some(world.env.now())),
-        system_metadata: Some(shelf::taken_off(metadata)),
+        system_metadata: Some(shelf::unshelved(metadata)),
         ..arrival(target, VmState::Active, PowerState::Running)
     }
 }

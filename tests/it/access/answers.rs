@@ -36,15 +36,15 @@ pub fn objection(path: &str, status: u16, text: &str) -> Option<String> {
     let body: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     match message_of(path, &body) {
         None | Some("") => Some(format!("an error without a message in the API's form: {text:.300}")),
-        Some(message) => INTERNALS.find(message).map(|found| format!("an error that tells {:?}: {message:.300}", found.as_str())),
+        Some(message) => INTERNALS.find(message).map(|leak| format!("an error that tells {:?}: {message:.300}", leak.as_str())),
     }
 }
 
 #[test]
 fn an_error_that_tells_of_the_inside_is_noticed() {
     let error = |message: &str| serde_json::json!({"badRequest": {"code": 400, "message": message}}).to_string();
-    for told in ["UNIQUE constraint failed: x.y", "cannot read /tmp/x", "Some(3) is wrong", "No such file or directory (os error 2)"] {
-        assert!(objection("/compute/v2.1/servers", 400, &error(told)).is_some(), "{told}");
+    for message in ["UNIQUE constraint failed: x.y", "cannot read /tmp/x", "Some(3) is wrong", "No such file or directory (os error 2)"] {
+        assert!(objection("/compute/v2.1/servers", 400, &error(message)).is_some(), "{message}");
     }
     assert_eq!(objection("/compute/v2.1/servers", 400, &error("Invalid input for field/attribute name.")), None);
     assert!(objection("/compute/v2.1/servers", 404, "").is_some());

@@ -27,22 +27,22 @@ fn the_page_lists_every_route() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
     let page = std::fs::read_to_string(&path).expect("a page");
     let (by_hand, made) = page.split_once(BEGIN).expect("the place of the list");
-    let wanted = list();
+    let current = list();
     if std::env::var_os("CELLSHIFT_WRITE_DOCS").is_some() {
-        std::fs::write(&path, format!("{by_hand}{BEGIN}{wanted}")).expect("the page is written");
+        std::fs::write(&path, format!("{by_hand}{BEGIN}{current}")).expect("the page is written");
         return;
     }
-    let differing = made.lines().zip(wanted.lines()).find(|(made, wanted)| made != wanted);
-    assert!(made == wanted, "{PAGE} is stale, first in {differing:?}: make it anew with the command that it names");
+    let differing = made.lines().zip(current.lines()).find(|(made, current)| made != current);
+    assert!(made == current, "{PAGE} is stale, first in {differing:?}: make it anew with the command that it names");
 }
 
 fn list() -> String {
     let mut text = String::new();
     for name in TABLES {
         let rows = table(name);
-        let (mut known, mut lines) = (HashSet::new(), String::new());
+        let (mut routes, mut lines) = (HashSet::new(), String::new());
         // The first row of a route is its plainest request.
-        for row in rows.iter().filter(|row| known.insert((row.route(), row.action()))) {
+        for row in rows.iter().filter(|row| routes.insert((row.route(), row.action()))) {
             lines.push_str(&line(row));
         }
         let _ = write!(
@@ -64,10 +64,10 @@ fn line(row: &Row) -> String {
 /// Returns the microversions of a route whose last is not the newest, or whose first is not the oldest.
 fn microversions(row: &Row) -> String {
     let (method, path) = row.route();
-    let Some(known) = Api::of(&path).and_then(|api| api.microversions) else { return String::new() };
+    let Some(versions) = Api::of(&path).and_then(|api| api.microversions) else { return String::new() };
     let action = row.action().filter(|_| method == "POST");
     let (first, last) = bodies::range(&method, &path, action).expect("a schema");
-    let oldest = known.min;
+    let oldest = versions.min;
     let first = if first > oldest.minor { format!("from {}.{first}", oldest.major) } else { String::new() };
     let last = last.map(|last| format!("up to {}.{last}", oldest.major)).unwrap_or_default();
     format!("{first} {last}").trim().to_owned()
@@ -76,8 +76,8 @@ fn microversions(row: &Row) -> String {
 fn let_in(row: &Row) -> String {
     // 404 is also the answer for those from whom the project's things are hidden.
     let is_hidden = |caller: &str| row.success == 404 && ["other", "service"].contains(&caller);
-    let callers: Vec<&str> = CALLERS.into_iter().filter(|caller| row.wanted_of(caller) == row.success && !is_hidden(caller)).collect();
-    let words = LET_IN.iter().find(|(known, _)| *known == callers).map(|(_, words)| (*words).to_owned());
+    let callers: Vec<&str> = CALLERS.into_iter().filter(|caller| row.status_for(caller) == row.success && !is_hidden(caller)).collect();
+    let words = LET_IN.iter().find(|(group, _)| *group == callers).map(|(_, words)| (*words).to_owned());
     match row.open {
         true => "everybody".to_owned(),
         false => words.unwrap_or_else(|| callers.join(", ")),

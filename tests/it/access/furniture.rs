@@ -69,7 +69,7 @@ impl House {
         for kind in KINDS {
             self.add(kind).await;
         }
-        let found = [
+        let lookups = [
             ("public_image", "/image/v2/images?visibility=public", "/images/0/id"),
             ("shared_network", "/network/v2.0/networks?shared=true", "/networks/0/id"),
             ("hypervisor", "/compute/v2.1/os-hypervisors", "/hypervisors/0/id"),
@@ -80,7 +80,7 @@ impl House {
             ("extension", "/compute/v2.1/extensions", "/extensions/0/alias"),
             ("volume_type", "/volume/v3/types", "/volume_types/0/id"),
         ];
-        for (name, path, pointer) in found {
+        for (name, path, pointer) in lookups {
             let id = self.look(path, pointer).await;
             self.names.insert(name, id);
         }
@@ -103,7 +103,7 @@ impl House {
     async fn find_what_servers_left(&mut self) {
         let server = self.names["server"].clone();
         let moved = self.names["moved_server"].clone();
-        let found = [
+        let lookups = [
             ("action_request", format!("/compute/v2.1/servers/{server}/os-instance-actions"), "/instanceActions/0/request_id"),
             ("attachment", "/volume/v3/attachments?all_tenants=1".to_owned(), "/attachments/0/id"),
             ("migration", format!("/ops/v1/migrations?server={moved}"), "/migrations/0/uuid"),
@@ -111,7 +111,7 @@ impl House {
             ("compute_service", "/compute/v2.1/os-services?binary=nova-compute".to_owned(), "/services/0/id"),
             ("server_port", format!("/network/v2.0/ports?device_id={server}"), "/ports/0/id"),
         ];
-        for (name, path, pointer) in found {
+        for (name, path, pointer) in lookups {
             let id = self.look(&path, pointer).await;
             self.names.insert(name, id);
         }
@@ -123,8 +123,8 @@ impl House {
 
     async fn lead_a_floating_ip(&mut self) {
         let port = self.look(&format!("/network/v2.0/ports?device_id={}", self.names["routed_server"]), "/ports/0/id").await;
-        let wanted = json!({"floating_network_id": self.names["external_network"], "port_id": port});
-        let floating = self.of_network("floatingips", "floatingip", wanted).await;
+        let body = json!({"floating_network_id": self.names["external_network"], "port_id": port});
+        let floating = self.of_network("floatingips", "floatingip", body).await;
         let address = self.look(&format!("/network/v2.0/floatingips/{floating}"), "/floatingip/floating_ip_address").await;
         self.names.extend([("routed_port", port), ("led_floating_ip", floating), ("led_address", address)]);
     }
@@ -154,8 +154,8 @@ impl House {
             }
             "subnet_pool" => self.of_network("subnetpools", "subnetpool", json!({"name": name, "prefixes": ["10.0.0.0/8"]})).await,
             "floating_ip" => {
-                let wanted = json!({"floating_network_id": at("external_network")});
-                self.of_network("floatingips", "floatingip", wanted).await
+                let body = json!({"floating_network_id": at("external_network")});
+                self.of_network("floatingips", "floatingip", body).await
             }
             "security_group" => self.of_network("security-groups", "security_group", json!({"name": name})).await,
             "security_group_rule" => {

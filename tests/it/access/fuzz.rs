@@ -17,7 +17,7 @@ use super::house::{Filled, House, visit_prepared};
 use super::mutation::Mutator;
 use super::row::{Body, Row};
 use super::wire::{Request, exchange};
-use crate::bodies::{self, Asked, Told};
+use crate::bodies::{self, ApiAnswer, ApiRequest};
 
 /// The default rounds.
 const ROUNDS: Range<u64> = 0..1;
@@ -58,11 +58,11 @@ fn no_request_makes_the_service_fail() {
 }
 
 fn rounds() -> Range<u64> {
-    let Ok(asked) = std::env::var("CELLSHIFT_FUZZ") else { return ROUNDS };
+    let Ok(range) = std::env::var("CELLSHIFT_FUZZ") else { return ROUNDS };
     let number = |text: &str| text.parse().expect("CELLSHIFT_FUZZ is a number of rounds, or first..last");
-    match asked.split_once("..") {
+    match range.split_once("..") {
         Some((first, last)) => number(first)..number(last),
-        None => 0..number(&asked),
+        None => 0..number(&range),
     }
 }
 
@@ -106,9 +106,9 @@ fn complaint(request: &Request, answer: Result<super::wire::Reply, String>, took
     if reply.status >= 500 && reply.status != 501 {
         return Some(format!("{}: {:.500}", reply.status, reply.text));
     }
-    let asked = Asked { method: &request.method, path: &request.target, body: Some(&request.body) };
+    let sent = ApiRequest { method: &request.method, path: &request.target, body: Some(&request.body) };
     let header = |name: &str| reply.headers.get(name).map(String::as_str);
-    if let Some(why) = bodies::objection(asked, Told::new(reply.status, header, &reply.text)) {
+    if let Some(why) = bodies::objection(sent, ApiAnswer::new(reply.status, header, &reply.text)) {
         return Some(why);
     }
     if request.method == "HEAD" {

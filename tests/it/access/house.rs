@@ -29,7 +29,7 @@ use cellshift_embedded::identity::{Cost, DomainRef, EmbeddedIdentity, ProjectRef
 use super::routes;
 use super::row::{Body, Row};
 use super::stored::Stored;
-use crate::bodies::{Asked, Told, judge};
+use crate::bodies::{ApiAnswer, ApiRequest, judge};
 use crate::client::PATIENCE;
 use crate::databases;
 
@@ -55,7 +55,7 @@ impl Answer {
             Body::Raw(_, text) => Some(text.clone()),
         };
         let header = |name: &str| self.headers.get(name).map(String::as_str);
-        judge(Asked { method, path, body: body.as_deref().map(str::as_bytes) }, Told::new(self.status, header, &self.text));
+        judge(ApiRequest { method, path, body: body.as_deref().map(str::as_bytes) }, ApiAnswer::new(self.status, header, &self.text));
         self
     }
 
@@ -255,8 +255,8 @@ impl House {
 
     async fn id_by_name(&self, collection: &str, name: &str) -> String {
         let answer = self.send_as("admin", "GET", &format!("/identity/v3/{collection}"), "", &Body::None).await.json();
-        let found = answer[collection].as_array().expect("a list").iter().find(|one| one["name"] == name);
-        found.and_then(|one| one["id"].as_str()).unwrap_or_else(|| panic!("{collection} have no {name}: {answer}")).to_owned()
+        let entry = answer[collection].as_array().expect("a list").iter().find(|one| one["name"] == name);
+        entry.and_then(|one| one["id"].as_str()).unwrap_or_else(|| panic!("{collection} have no {name}: {answer}")).to_owned()
     }
 
     /// Returns a caller's token, if it has one.

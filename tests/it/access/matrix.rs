@@ -38,9 +38,10 @@ fn everybody_gets_the_answer_that_the_table_wants() {
 
 /// Returns routes without a row, and rows without a route.
 fn without_counterpart(routes: &BTreeSet<(String, String)>, rows: &[Row]) -> Vec<String> {
-    let told: BTreeSet<(String, String)> = rows.iter().map(Row::route).collect();
-    let missing = routes.difference(&told).map(|(method, path)| format!("{method} {path}: the route has no row in tests/it/access"));
-    let gone = told.difference(routes).map(|(method, path)| format!("{method} {path}: the row has no route"));
+    let routes_of_rows: BTreeSet<(String, String)> = rows.iter().map(Row::route).collect();
+    let missing =
+        routes.difference(&routes_of_rows).map(|(method, path)| format!("{method} {path}: the route has no row in tests/it/access"));
+    let gone = routes_of_rows.difference(routes).map(|(method, path)| format!("{method} {path}: the row has no route"));
     missing.chain(gone).collect()
 }
 
@@ -51,7 +52,7 @@ async fn those_refused(house: &Rc<House>, row: &Row, stored: &mut Stored) -> Vec
     house.rest().await;
     let before = stored.contents();
     let mut wrong = Vec::new();
-    for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.wanted_of(caller) >= 400) {
+    for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.status_for(caller) >= 400) {
         let answer = house.ask(caller, row, &filled).await;
         wrong.extend(complaint(row, caller, answer.status, &answer.text));
     }
@@ -65,7 +66,7 @@ async fn those_refused(house: &Rc<House>, row: &Row, stored: &mut Stored) -> Vec
 /// Checks each admitted caller, with a new specimen of each resource that the request uses up.
 async fn those_let_in(house: &Rc<House>, row: &Row) -> Vec<String> {
     let mut wrong = Vec::new();
-    for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.wanted_of(caller) < 400) {
+    for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.status_for(caller) < 400) {
         let mut made = BTreeMap::new();
         let filled = house.fill(row, true, &mut made).await;
         let answer = house.ask(caller, row, &filled).await;
@@ -83,11 +84,11 @@ async fn those_let_in(house: &Rc<House>, row: &Row) -> Vec<String> {
 }
 
 fn complaint(row: &Row, caller: &str, status: u16, text: &str) -> Option<String> {
-    let wanted = row.wanted_of(caller);
+    let expected = row.status_for(caller);
     let action = row.action().map(|action| format!(" {action}")).unwrap_or_default();
     let said = format!("{} {}{action} by {caller}", row.method, row.path);
-    if status != wanted {
-        return Some(format!("{said}: {status} and not {wanted}: {text:.300}"));
+    if status != expected {
+        return Some(format!("{said}: {status} and not {expected}: {text:.300}"));
     }
     let spoken = row.method != "HEAD";
     let why = objection(&row.path, status, text).or_else(|| unnamed(row, status, text)).filter(|_| spoken)?;
@@ -99,7 +100,7 @@ fn unnamed(row: &Row, status: u16, text: &str) -> Option<String> {
     let (_, rest) = text.split_once("Policy doesn't allow ").filter(|_| status == 403)?;
     // Where a role alone decides, no rule is named.
     let (rule, _) = rest.split_once(" to be performed").filter(|(rule, _)| rule.contains(':'))?;
-    (!row.rules.iter().any(|known| known == rule)).then(|| format!("by the rule {rule}, and the row names {:?}", row.rules))
+    (!row.rules.iter().any(|name| name == rule)).then(|| format!("by the rule {rule}, and the row names {:?}", row.rules))
 }
 
 #[test]

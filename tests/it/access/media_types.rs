@@ -13,7 +13,7 @@ fn a_body_of_another_media_type_is_refused_by_each_route() {
         let (mut stored, mut wrong, mut requests) = (house.stored(), Vec::new(), Vec::new());
         // Makes what the requests name before anything is compared.
         for row in rows() {
-            let Some(caller) = CALLERS.iter().find(|caller| row.wanted_of(caller) < 300) else { continue };
+            let Some(caller) = CALLERS.iter().find(|caller| row.status_for(caller) < 300) else { continue };
             let filled = house.fill(&row, false, &mut BTreeMap::new()).await;
             requests.push((row, *caller, filled));
         }

@@ -63,7 +63,7 @@ pub async fn of(wiring: &Wiring) -> BTreeSet<(String, String)> {
 /// Returns a path that the pattern matches. A parameter with a choice of words is the first of them.
 fn path_of(pattern: &str) -> String {
     let parameter = Regex::new(r"\{\w+(?::(?<word>\w+)[^}]*|:[^}]*)?\}").expect("a pattern");
-    parameter.replace_all(pattern, |found: &Captures| found.name("word").map_or("x", |word| word.as_str()).to_owned()).into_owned()
+    parameter.replace_all(pattern, |choice: &Captures| choice.name("word").map_or("x", |word| word.as_str()).to_owned()).into_owned()
 }
 
 fn named_in(allow: &HeaderValue) -> Vec<String> {
@@ -76,7 +76,7 @@ fn patterns_in(described: &str) -> BTreeSet<String> {
         Regex::new(r#"patterns: Single\("(?<single>[^"]*)"\)|patterns: List\(\[(?<list>[^\]]*)\]\)|nodes: None|nodes: Some\(\[|\]\) \}"#);
     let mut scopes: Vec<String> = Vec::new();
     let mut latest: Vec<String> = Vec::new();
-    let mut found = BTreeSet::new();
+    let mut patterns = BTreeSet::new();
     for part in parts.expect("a pattern").captures_iter(described) {
         let whole = |pattern: &str| scopes.concat() + pattern;
         if let Some(single) = part.name("single") {
@@ -84,7 +84,7 @@ fn patterns_in(described: &str) -> BTreeSet<String> {
         } else if let Some(list) = part.name("list") {
             latest = list.as_str().split(", ").map(|quoted| whole(quoted.trim_matches('"'))).collect();
         } else if &part[0] == "nodes: None" {
-            found.extend(std::mem::take(&mut latest));
+            patterns.extend(std::mem::take(&mut latest));
         } else if part[0].starts_with("nodes: Some") {
             let own = std::mem::take(&mut latest).pop().unwrap_or_default();
             scopes.push(own[scopes.concat().len()..].to_owned());
@@ -92,7 +92,7 @@ fn patterns_in(described: &str) -> BTreeSet<String> {
             scopes.pop();
         }
     }
-    found
+    patterns
 }
 
 #[test]

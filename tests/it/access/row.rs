@@ -15,7 +15,7 @@ pub const CALLERS: [&str; 7] = ["reader", "member", "other", "custom", "service"
 /// Callers without a valid token.
 pub const STRANGERS: [&str; 3] = ["none", "garbage", "expired"];
 
-/// One table per API; servers have their own.
+/// The tables: one per API, and one for servers.
 pub const TABLES: [&str; 8] = ["compute", "servers", "identity", "image", "network", "volume", "placement", "ops"];
 
 /// The request's body.
@@ -41,7 +41,7 @@ pub struct Row {
     /// The status of success.
     pub success: u16,
     /// The answers by caller, in the order of [`CALLERS`].
-    pub wanted: Vec<u16>,
+    pub statuses: Vec<u16>,
     /// True if strangers get the answer of the first caller.
     pub open: bool,
     /// True if the answer is endless.
@@ -87,12 +87,12 @@ fn row(line: &str) -> Result<Row, String> {
     let [method, success, columns @ .., path] = words.as_slice() else { return Err("a row has a method, answers and a path".to_owned()) };
     let status = |word: &str| word.parse::<u16>().map_err(|_| format!("{word} is no status"));
     let success = status(success)?;
-    let wanted = columns.iter().map(|column| if *column == "+" { Ok(success) } else { status(column) });
-    let wanted = wanted.collect::<Result<Vec<u16>, String>>()?;
-    if wanted.len() != CALLERS.len() {
-        return Err(format!("there are {} callers and {} answers", CALLERS.len(), wanted.len()));
+    let statuses = columns.iter().map(|column| if *column == "+" { Ok(success) } else { status(column) });
+    let statuses = statuses.collect::<Result<Vec<u16>, String>>()?;
+    if statuses.len() != CALLERS.len() {
+        return Err(format!("there are {} callers and {} answers", CALLERS.len(), statuses.len()));
     }
-    Ok(Row { success, wanted, ..Row::bare(method, path) })
+    Ok(Row { success, statuses, ..Row::bare(method, path) })
 }
 
 /// Returns the newest microversion for the path's API.
@@ -113,7 +113,7 @@ impl Row {
             body: Body::None,
             version: version_for(path).to_owned(),
             success: 0,
-            wanted: Vec::new(),
+            statuses: Vec::new(),
             open: false,
             endless: false,
             rules: Vec::new(),
@@ -143,7 +143,7 @@ impl Row {
                 };
                 let status = status.parse().map_err(|_| format!("{status} is no status"))?;
                 let body = parts.next().map(json).transpose()?.map_or(Body::None, Body::Json);
-                self.undo = Some(Box::new(Row { body, wanted: vec![status; CALLERS.len()], ..Row::bare(method, path) }));
+                self.undo = Some(Box::new(Row { body, statuses: vec![status; CALLERS.len()], ..Row::bare(method, path) }));
             }
             other => return Err(format!("nothing is called {other}")),
         }
@@ -151,10 +151,10 @@ impl Row {
     }
 
     /// Returns the expected answer for a caller of [`CALLERS`] or [`STRANGERS`].
-    pub fn wanted_of(&self, caller: &str) -> u16 {
-        match CALLERS.iter().position(|known| *known == caller) {
-            Some(column) => self.wanted[column],
-            None if self.open => self.wanted[0],
+    pub fn status_for(&self, caller: &str) -> u16 {
+        match CALLERS.iter().position(|name| *name == caller) {
+            Some(column) => self.statuses[column],
+            None if self.open => self.statuses[0],
             None => 401,
         }
     }
@@ -202,8 +202,8 @@ fn a_table_is_read_or_its_wrong_line_is_named() {
     let text = "# a comment\n\nPUT 202 403 + 404 403 404 + 403 /a/{+b}\n    body {\"a\": 1}\n    undo DELETE /a/{+b} 204\n";
     let rows = read(text).expect("a table");
     assert_eq!((rows.len(), rows[0].route()), (1, ("PUT".to_owned(), "/a/{}".to_owned())));
-    assert_eq!((rows[0].wanted_of("member"), rows[0].wanted_of("other"), rows[0].wanted_of("expired")), (202, 404, 401));
-    assert_eq!(rows[0].undo.as_ref().map(|undo| undo.wanted_of("admin")), Some(204));
+    assert_eq!((rows[0].status_for("member"), rows[0].status_for("other"), rows[0].status_for("expired")), (202, 404, 401));
+    assert_eq!(rows[0].undo.as_ref().map(|undo| undo.status_for("admin")), Some(204));
     for wrong in ["GET 200 + + /a", "GET 200 + + + + + + x /a", "GET 200 + + + + + + + /a\n  body {", "GET 200 + + + + + + + /a\n  soon"] {
         assert!(read(wrong).is_err_and(|why| why.starts_with("line ")), "{wrong}");
     }

@@ -77,8 +77,9 @@ pub fn differences(before: &Contents, after: &Contents) -> Vec<String> {
     let lines = |of: &Contents, name: &String| of.get(name).map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default();
     let difference = |name: &String| {
         let (was, is): (BTreeSet<String>, BTreeSet<String>) = (lines(before, name), lines(after, name));
-        let told = is.difference(&was).map(|line| format!("+ {line:.300}")).chain(was.difference(&is).map(|line| format!("- {line:.300}")));
-        told.into_iter().next().map(|line| format!("{name} {line}"))
+        let lines =
+            is.difference(&was).map(|line| format!("+ {line:.300}")).chain(was.difference(&is).map(|line| format!("- {line:.300}")));
+        lines.into_iter().next().map(|line| format!("{name} {line}"))
     };
     names.into_iter().filter_map(difference).collect()
 }
@@ -115,16 +116,16 @@ fn sqlite(file: &Path) -> (String, Connected, String) {
 
 /// Returns the files below a directory with their sizes. Skips files that vanish meanwhile.
 fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => directories.push(entry.path()),
-                Ok(metadata) => found.push((entry.path(), metadata.len())),
+                Ok(metadata) => files.push((entry.path(), metadata.len())),
                 Err(_) => {}
             }
         }
     }
-    found
+    files
 }

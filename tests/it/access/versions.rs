@@ -29,34 +29,34 @@ const EMPTY: [&str; 5] = [
 #[test]
 fn every_form_of_every_answer_is_seen() {
     visit(|house| async move {
-        let (mut wanted, mut seen): (BTreeSet<Form>, BTreeSet<Form>) = Default::default();
+        let (mut described, mut seen): (BTreeSet<Form>, BTreeSet<Form>) = Default::default();
         let mut rows = rows();
         // All rows of a route, because each may show another form.
         let routes: BTreeSet<(String, String)> = rows.iter().map(Row::route).collect();
         let routes: BTreeSet<(String, String)> = a_part_on_postgres(routes.into_iter().collect()).into_iter().collect();
         rows.retain(|row| routes.contains(&row.route()));
-        for row in rows.iter().filter(|row| !row.version.is_empty() && row.wanted_of("admin") < 300) {
+        for row in rows.iter().filter(|row| !row.version.is_empty() && row.status_for("admin") < 300) {
             let Some(api) = Api::of(&row.route().1).and_then(|api| api.microversions) else { continue };
             let (method, path) = row.route();
             let action = row.action().filter(|_| method == "POST");
             let route = format!("{method} {path}{}", action.map(|action| format!("#{action}")).unwrap_or_default());
             let forms = bodies::changes(&method, &path, action).expect("a schema");
-            wanted.extend(forms.iter().map(|since| (route.clone(), *since)));
-            for minor in asked_at(&api, row, &forms) {
-                let is_told = asked(&house, &api, row, minor).await;
-                seen.extend(forms.iter().rev().find(|since| **since <= minor && is_told).map(|since| (route.clone(), *since)));
+            described.extend(forms.iter().map(|since| (route.clone(), *since)));
+            for minor in minors_for(&api, row, &forms) {
+                let has_content = has_content_at(&house, &api, row, minor).await;
+                seen.extend(forms.iter().rev().find(|since| **since <= minor && has_content).map(|since| (route.clone(), *since)));
             }
         }
-        wanted.retain(|(route, _)| !EMPTY.contains(&route.as_str()));
+        described.retain(|(route, _)| !EMPTY.contains(&route.as_str()));
         let unseen: Vec<String> =
-            wanted.difference(&seen).map(|(route, since)| format!("{route} as of the minor version {since}")).collect();
+            described.difference(&seen).map(|(route, since)| format!("{route} as of the minor version {since}")).collect();
         assert!(unseen.is_empty(), "{} forms are never seen:\n{}", unseen.len(), unseen.join("\n"));
     });
 }
 
 /// Returns the minor versions at which a row is asked: each that brings a form, for reads also the one before it, the row's own and the
 /// newest.
-fn asked_at(api: &VersionedApi, row: &Row, forms: &[u16]) -> BTreeSet<u16> {
+fn minors_for(api: &VersionedApi, row: &Row, forms: &[u16]) -> BTreeSet<u16> {
     let own = row.version.split_once('.').and_then(|(_, minor)| minor.parse().ok());
     let before = forms.iter().filter_map(|since| since.checked_sub(1)).filter(|minor| *minor >= api.min.minor && row.method == "GET");
     before.chain(forms.iter().copied()).chain(own).chain([api.max.minor]).collect()
@@ -64,17 +64,17 @@ fn asked_at(api: &VersionedApi, row: &Row, forms: &[u16]) -> BTreeSet<u16> {
 
 /// Sends the row's request at a minor version as an administrator, and as the member where the answer depends on rights. A list is also
 /// asked for in pages. True if an answer has content.
-async fn asked(house: &Rc<House>, api: &VersionedApi, row: &Row, minor: u16) -> bool {
-    let mut is_told = false;
+async fn has_content_at(house: &Rc<House>, api: &VersionedApi, row: &Row, minor: u16) -> bool {
+    let mut shows_content = false;
     let callers: &[&str] = if ["GET", "PUT"].contains(&row.method.as_str()) { &["admin", "member"] } else { &["admin"] };
-    for caller in callers.iter().filter(|caller| row.wanted_of(caller) < 300) {
+    for caller in callers.iter().filter(|caller| row.status_for(caller) < 300) {
         let mut made = BTreeMap::new();
         let (path, body) = at_version(house, row, minor).await;
         let version = format!("{} {}.{minor}", api.service, api.min.major);
         let row = Row { version, path, body, ..row.clone() };
         let filled = house.fill(&row, true, &mut made).await;
         let answer = house.ask(caller, &row, &filled).await;
-        is_told |= answer.status < 300 && (row.method != "GET" || has_content(&answer));
+        shows_content |= answer.status < 300 && (row.method != "GET" || has_content(&answer));
         if row.method == "GET" {
             let mark = if row.path.contains('?') { '&' } else { '?' };
             let page = Filled { path: format!("{}{mark}limit=1", filled.path), body: Body::None, about: None };
@@ -88,7 +88,7 @@ async fn asked(house: &Rc<House>, api: &VersionedApi, row: &Row, minor: u16) -> 
         house.rest().await;
         make_room(house, &made).await;
     }
-    is_told
+    shows_content
 }
 
 /// Deletes the servers that a request has used up: the hosts have no room for one of each request.
@@ -137,18 +137,18 @@ async fn at_version(house: &Rc<House>, row: &Row, minor: u16) -> (String, Body) 
 /// Returns what a consumer is to hold, as the minor version wants it.
 fn allocations(minor: u16) -> Value {
     let resources = json!({"VCPU": 1});
-    let mut wanted = match minor {
+    let mut body = match minor {
         12.. => json!({"allocations": {"{provider}": {"resources": resources}}}),
         _ => json!({"allocations": [{"resource_provider": {"uuid": "{provider}"}, "resources": resources}]}),
     };
     if minor >= 8 {
-        (wanted["project_id"], wanted["user_id"]) = (json!("{project}"), json!("{user}"));
+        (body["project_id"], body["user_id"]) = (json!("{project}"), json!("{user}"));
     }
     if minor >= 28 {
-        wanted["consumer_generation"] = Value::Null;
+        body["consumer_generation"] = Value::Null;
     }
     if minor >= 38 {
-        wanted["consumer_type"] = json!("INSTANCE");
+        body["consumer_type"] = json!("INSTANCE");
     }
-    wanted
+    body
 }

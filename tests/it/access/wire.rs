@@ -34,7 +34,7 @@ pub struct Reply {
 
 impl Request {
     pub fn header(&mut self, name: &str, value: impl Into<Vec<u8>>) {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         self.headers.push((name.to_owned(), value.into()));
     }
 

@@ -36,7 +36,7 @@ pub struct Api {
     /// Tables of routes, each with the root of its patterns.
     tables: &'static [(&'static str, &'static [Route])],
     /// Returns the objection to a refusal at a minor version, which is none if the request was refused before its version was known.
-    refusal: fn(&Told<'_>, Option<u16>) -> Option<String>,
+    refusal: fn(&ApiAnswer<'_>, Option<u16>) -> Option<String>,
 }
 
 /// All judged APIs.
@@ -72,7 +72,7 @@ pub static APIS: [Api; 6] = [
 const fn plain(
     root: &'static str,
     tables: &'static [(&'static str, &'static [Route])],
-    refusal: fn(&Told<'_>, Option<u16>) -> Option<String>,
+    refusal: fn(&ApiAnswer<'_>, Option<u16>) -> Option<String>,
 ) -> Api {
     Api { root, versioned: root, microversions: None, tables, refusal }
 }
@@ -93,23 +93,23 @@ impl Api {
     }
 
     /// Returns the minor version that an answer names. Paths before the versions have the first one.
-    fn minor_of(&self, path: &str, told: &Told<'_>) -> Result<u16, String> {
-        let Some(known) = &self.microversions else { return Ok(0) };
+    fn minor_of(&self, path: &str, answer: &ApiAnswer<'_>) -> Result<u16, String> {
+        let Some(versions) = &self.microversions else { return Ok(0) };
         if !is_below(path, self.versioned) {
-            return Ok(known.min.minor);
+            return Ok(versions.min.minor);
         }
-        let version = told.version.and_then(|version| version.strip_prefix(known.service)?.strip_prefix(' '));
-        if known.legacy_header.is_some() && version != told.old_version {
-            return Err(format!("the headers name the microversions {:?} and {:?}", told.version, told.old_version));
+        let version = answer.version.and_then(|version| version.strip_prefix(versions.service)?.strip_prefix(' '));
+        if versions.legacy_header.is_some() && version != answer.old_version {
+            return Err(format!("the headers name the microversions {:?} and {:?}", answer.version, answer.old_version));
         }
-        let named = version.and_then(Microversion::parse).filter(|named| named.major == known.min.major);
-        named.map(|named| named.minor).ok_or_else(|| format!("the headers name no microversion: {:?}", told.version))
+        let named = version.and_then(Microversion::parse).filter(|named| named.major == versions.min.major);
+        named.map(|named| named.minor).ok_or_else(|| format!("the headers name no microversion: {:?}", answer.version))
     }
 }
 
 /// A request, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ApiRequest<'a> {
     pub method: &'a str,
     /// The path from the root of the service, with the query.
     pub path: &'a str,
@@ -118,7 +118,7 @@ pub struct Asked<'a> {
 
 /// An answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct ApiAnswer<'a> {
     pub status: u16,
     /// The value of `OpenStack-API-Version`.
     pub version: Option<&'a str>,
@@ -129,12 +129,12 @@ pub struct Told<'a> {
     pub text: &'a str,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ApiAnswer<'a> {
     /// Makes an answer of its status, its headers and its body.
-    pub fn new(status: u16, header: impl Fn(&str) -> Option<&'a str>, text: &'a str) -> Told<'a> {
+    pub fn new(status: u16, header: impl Fn(&str) -> Option<&'a str>, text: &'a str) -> ApiAnswer<'a> {
         let version = header("openstack-api-version");
         let old_version = header("x-openstack-nova-api-version");
-        Told { status, version, old_version, retry_after: header("retry-after"), text }
+        ApiAnswer { status, version, old_version, retry_after: header("retry-after"), text }
     }
 }
 
@@ -150,31 +150,31 @@ pub async fn send(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, req
     let text = answer.text().await?;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-    judge(Asked { method: method.as_str(), path: &path, body: body.as_deref() }, Told::new(status, header, &text));
+    judge(ApiRequest { method: method.as_str(), path: &path, body: body.as_deref() }, ApiAnswer::new(status, header, &text));
     Ok((status, headers, text))
 }
 
 /// Panics unless the answer is one that the route gives at its microversion. Answers of other services are not judged.
 #[track_caller]
-pub fn judge(asked: Asked<'_>, told: Told<'_>) {
-    if let Some(why) = objection(asked, told) {
+pub fn judge(request: ApiRequest<'_>, answer: ApiAnswer<'_>) {
+    if let Some(why) = objection(request, answer) {
         panic!("{why}");
     }
 }
 
 /// Returns the objection to an answer; none if it is right, or is another service's.
-pub fn objection(asked: Asked<'_>, told: Told<'_>) -> Option<String> {
-    let (path, query) = asked.path.split_once('?').unwrap_or((asked.path, ""));
+pub fn objection(request: ApiRequest<'_>, answer: ApiAnswer<'_>) -> Option<String> {
+    let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));
     let path = path.trim_end_matches('/');
     // Answers to HEAD have no body, and those to OPTIONS are the framework's.
-    let api = Api::of(path).filter(|_| !["HEAD", "OPTIONS"].contains(&asked.method))?;
-    if told.status < 400 && (is_a_part(api, query) || is_content(api, asked.method, path)) {
+    let api = Api::of(path).filter(|_| !["HEAD", "OPTIONS"].contains(&request.method))?;
+    if answer.status < 400 && (is_a_part(api, query) || is_content(api, request.method, path)) {
         return None;
     }
-    let why = why(api, asked, path, told)?;
-    let version = told.version.unwrap_or("without a microversion");
-    let name = route_name(path, action_of(asked));
-    Some(format!("{} {name} ({version}) answers {}: {why}\n{:.2000}", asked.method, told.status, told.text))
+    let why = why(api, request, path, answer)?;
+    let version = answer.version.unwrap_or("without a microversion");
+    let name = route_name(path, action_of(request));
+    Some(format!("{} {name} ({version}) answers {}: {why}\n{:.2000}", request.method, answer.status, answer.text))
 }
 
 /// True if a list of the network API is asked for some of the fields.
@@ -187,19 +187,19 @@ fn is_content(api: &Api, method: &str, path: &str) -> bool {
     api.root == "/image" && method == "GET" && path.ends_with("/file")
 }
 
-fn why(api: &Api, asked: Asked<'_>, path: &str, told: Told<'_>) -> Option<String> {
-    if told.status >= 400 {
-        return (api.refusal)(&told, api.minor_of(path, &told).ok());
+fn why(api: &Api, request: ApiRequest<'_>, path: &str, answer: ApiAnswer<'_>) -> Option<String> {
+    if answer.status >= 400 {
+        return (api.refusal)(&answer, api.minor_of(path, &answer).ok());
     }
-    let body = match body_of(told.text) {
+    let body = match body_of(answer.text) {
         Ok(body) => body,
         Err(why) => return Some(why),
     };
-    let minor = match api.minor_of(path, &told) {
+    let minor = match api.minor_of(path, &answer) {
         Ok(minor) => minor,
         Err(why) => return Some(why),
     };
-    let Some((since, schema)) = find(asked.method, path, action_of(asked).as_deref()) else {
+    let Some((since, schema)) = find(request.method, path, action_of(request).as_deref()) else {
         return Some("the route has no schema in tests/it/bodies".to_owned());
     };
     if minor < since {
@@ -219,12 +219,12 @@ fn body_of(text: &str) -> Result<Value, String> {
 }
 
 /// Returns the name of the action that a request's body asks for; none where the path alone says what is asked for.
-fn action_of(asked: Asked<'_>) -> Option<String> {
-    let path = asked.path.split('?').next().unwrap_or_default();
-    if asked.method != "POST" || !path.ends_with("/action") {
+fn action_of(request: ApiRequest<'_>) -> Option<String> {
+    let path = request.path.split('?').next().unwrap_or_default();
+    if request.method != "POST" || !path.ends_with("/action") {
         return None;
     }
-    let body: Value = serde_json::from_slice(asked.body?).ok()?;
+    let body: Value = serde_json::from_slice(request.body?).ok()?;
     body.as_object()?.keys().next().cloned()
 }
 
@@ -243,7 +243,7 @@ struct Pattern {
 
 impl Pattern {
     fn is(&self, segments: &[&str], action: Option<&str>) -> bool {
-        let fits = |(known, asked): (&&str, &&str)| known.strip_prefix("{}").map_or(known == asked, |end| asked.ends_with(end));
+        let fits = |(part, segment): (&&str, &&str)| part.strip_prefix("{}").map_or(part == segment, |end| segment.ends_with(end));
         self.action == action && self.segments.iter().zip(segments).all(fits)
     }
 
@@ -286,7 +286,7 @@ pub fn range(method: &str, path: &str, action: Option<&str>) -> Option<(u16, Opt
 
 fn route(method: &str, path: &str, action: Option<&str>) -> Option<&'static Route> {
     let name = route_name(path, action.map(str::to_owned));
-    routes().find(|(root, (known, pattern, ..))| *known == method && format!("{root}{pattern}") == name).map(|(_, route)| route)
+    routes().find(|(root, (verb, pattern, ..))| *verb == method && format!("{root}{pattern}") == name).map(|(_, route)| route)
 }
 
 fn find(method: &str, path: &str, action: Option<&str>) -> Option<(u16, &'static Schema)> {

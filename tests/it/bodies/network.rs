@@ -148,11 +148,11 @@ fn extension() -> Value {
 }
 
 fn agent() -> Value {
-    let told = json!({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"});
+    let moment = json!({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"});
     object(json!({
         "id": uuid(), "agent_type": text(), "binary": text(), "host": text(), "topic": text(), "alive": boolean(), "admin_state_up": boolean(),
         "availability_zone": always_null(), "description": always_null(), "configurations": {"type": "object"},
-        "resources_synced": or_null(boolean()), "created_at": told, "started_at": told, "heartbeat_timestamp": told,
+        "resources_synced": or_null(boolean()), "created_at": moment, "started_at": moment, "heartbeat_timestamp": moment,
     }))
 }
 

@@ -14,7 +14,7 @@ pub fn only(key: &str, inner: Value) -> Value {
 
 /// Adds fields that are always there to an object, or replaces those it has.
 pub fn plus(mut object: Value, fields: Value) -> Value {
-    let names: Vec<Value> = taken(&fields).keys().map(|name| json!(name)).collect();
+    let names: Vec<Value> = entries(&fields).keys().map(|name| json!(name)).collect();
     let mut required = object["required"].as_array().cloned().unwrap_or_default();
     required.extend(names.into_iter().filter(|name| !required.contains(name)).collect::<Vec<_>>());
     // Draft 4 forbids an empty list here.
@@ -26,7 +26,7 @@ pub fn plus(mut object: Value, fields: Value) -> Value {
 
 /// Adds fields that are there in some answers.
 pub fn perhaps(mut object: Value, fields: Value) -> Value {
-    for (name, field) in taken(&fields) {
+    for (name, field) in entries(&fields) {
         object["properties"][name] = field.clone();
     }
     object
@@ -34,7 +34,7 @@ pub fn perhaps(mut object: Value, fields: Value) -> Value {
 
 /// Adds fields that are all there or none of them.
 pub fn together(mut object: Value, fields: Value) -> Value {
-    let names: Vec<&String> = taken(&fields).keys().collect();
+    let names: Vec<&String> = entries(&fields).keys().collect();
     for name in &names {
         object["dependencies"][name.as_str()] = json!(names);
     }
@@ -50,7 +50,7 @@ pub fn minus(mut object: Value, names: &[&str]) -> Value {
     object
 }
 
-fn taken(fields: &Value) -> &Map<String, Value> {
+fn entries(fields: &Value) -> &Map<String, Value> {
     fields.as_object().expect("fields")
 }
 

@@ -151,17 +151,17 @@ fn class() -> Value {
 /// Describes a consumer's allocations. A consumer without any is not known, so nothing else is told of it.
 fn allocations(minor: u16) -> Value {
     let own = plus(only("generation", count()), json!({"resources": amounts(1)}));
-    let mut known = only("allocations", by_id(own));
+    let mut holdings = only("allocations", by_id(own));
     if minor >= 12 {
-        known = plus(known, json!({"project_id": text(), "user_id": text()}));
+        holdings = plus(holdings, json!({"project_id": text(), "user_id": text()}));
     }
     if minor >= 28 {
-        known = plus(known, json!({"consumer_generation": count()}));
+        holdings = plus(holdings, json!({"consumer_generation": count()}));
     }
     if minor >= 38 {
-        known = plus(known, json!({"consumer_type": name()}));
+        holdings = plus(holdings, json!({"consumer_type": name()}));
     }
-    json!({"anyOf": [known, only("allocations", object(json!({})))]})
+    json!({"anyOf": [holdings, only("allocations", object(json!({})))]})
 }
 
 fn candidates(minor: u16) -> Value {

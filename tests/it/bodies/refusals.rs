@@ -4,7 +4,7 @@ use cellshift::http::schema::Schema;
 use serde_json::{Value, json};
 
 use super::parts::{integer, object, only, plus, text};
-use super::{Told, body_of};
+use super::{ApiAnswer, body_of};
 
 /// The names of refusals by status. All others are a `computeFault`.
 const NAMES: [(u16, &str); 11] = [
@@ -22,54 +22,54 @@ const NAMES: [(u16, &str); 11] = [
 ];
 
 /// The statuses whose refusals repeat the header `Retry-After` in the body.
-const TOLD_TWICE: [u16; 2] = [413, 429];
+const REPEATED_IN_BODY: [u16; 2] = [413, 429];
 
 static FIELDS: Schema = Schema::fixed(|_| object(json!({"code": integer(), "message": {"type": "string", "minLength": 1}})));
 
 /// Returns the objection to a refusal of compute or of block storage: one object named after the status, with its code and a message.
-pub fn of_compute(told: &Told<'_>, _: Option<u16>) -> Option<String> {
-    let body = match body_of(told.text) {
+pub fn of_compute(answer: &ApiAnswer<'_>, _: Option<u16>) -> Option<String> {
+    let body = match body_of(answer.text) {
         Ok(body) => body,
         Err(why) => return Some(why),
     };
-    let name = NAMES.iter().find(|(status, _)| *status == told.status).map_or("computeFault", |(_, name)| name);
+    let name = NAMES.iter().find(|(status, _)| *status == answer.status).map_or("computeFault", |(_, name)| name);
     match body.as_object().filter(|body| body.len() == 1).and_then(|body| body.get(name)) {
-        Some(fields) => wrong_field(told, fields.clone()),
+        Some(fields) => wrong_field(answer, fields.clone()),
         None => Some(format!("a refusal is one object named {name}")),
     }
 }
 
-fn wrong_field(told: &Told<'_>, mut fields: Value) -> Option<String> {
+fn wrong_field(answer: &ApiAnswer<'_>, mut fields: Value) -> Option<String> {
     let repeated = fields.as_object_mut().and_then(|fields| fields.remove("retryAfter"));
-    let wanted = told.retry_after.filter(|_| TOLD_TWICE.contains(&told.status)).map(|seconds| json!(seconds));
-    if repeated != wanted {
-        return Some(format!("retryAfter is {repeated:?}, and the header Retry-After is {:?}", told.retry_after));
+    let header = answer.retry_after.filter(|_| REPEATED_IN_BODY.contains(&answer.status)).map(|seconds| json!(seconds));
+    if repeated != header {
+        return Some(format!("retryAfter is {repeated:?}, and the header Retry-After is {:?}", answer.retry_after));
     }
-    if fields["code"] != told.status {
+    if fields["code"] != answer.status {
         return Some(format!("the code is {}", fields["code"]));
     }
     misfit(&FIELDS, 1, &fields)
 }
 
 /// Returns the objection to a refusal of the identity API: an error with its code, a title and a message.
-pub fn of_identity(told: &Told<'_>, _: Option<u16>) -> Option<String> {
+pub fn of_identity(answer: &ApiAnswer<'_>, _: Option<u16>) -> Option<String> {
     static REFUSAL: Schema = Schema::fixed(|_| only("error", coded()));
-    of_a_form(told, &REFUSAL, "/error/code")
+    of_a_form(answer, &REFUSAL, "/error/code")
 }
 
 /// Returns the objection to a refusal of the image API: its code, a title and a message.
-pub fn of_image(told: &Told<'_>, _: Option<u16>) -> Option<String> {
+pub fn of_image(answer: &ApiAnswer<'_>, _: Option<u16>) -> Option<String> {
     static REFUSAL: Schema = Schema::fixed(|_| coded());
-    of_a_form(told, &REFUSAL, "/code")
+    of_a_form(answer, &REFUSAL, "/code")
 }
 
 /// Returns the objection to a refusal of the network API: a message, and the name of its type.
-pub fn of_network(told: &Told<'_>, _: Option<u16>) -> Option<String> {
+pub fn of_network(answer: &ApiAnswer<'_>, _: Option<u16>) -> Option<String> {
     static REFUSAL: Schema = Schema::fixed(|_| {
         let text = json!({"type": "string", "minLength": 1});
         only("NeutronError", object(json!({"type": text, "message": text, "detail": {"type": "string"}})))
     });
-    of_a_form(told, &REFUSAL, "")
+    of_a_form(answer, &REFUSAL, "")
 }
 
 fn coded() -> Value {
@@ -78,12 +78,12 @@ fn coded() -> Value {
 }
 
 /// Returns the objection to a refusal of a form that repeats the status at `code`, if that is not empty.
-fn of_a_form(told: &Told<'_>, form: &Schema, code: &str) -> Option<String> {
-    let body = match body_of(told.text) {
+fn of_a_form(answer: &ApiAnswer<'_>, form: &Schema, code: &str) -> Option<String> {
+    let body = match body_of(answer.text) {
         Ok(body) => body,
         Err(why) => return Some(why),
     };
-    if !code.is_empty() && body.pointer(code) != Some(&json!(told.status)) {
+    if !code.is_empty() && body.pointer(code) != Some(&json!(answer.status)) {
         return Some("the code is not the status".to_owned());
     }
     misfit(form, 1, &body)
@@ -112,15 +112,15 @@ static UNKNOWN_VERSION: Schema = Schema::fixed(|_| {
 });
 
 /// Returns the objection to a refusal of placement: a list with one error.
-pub fn of_placement(told: &Told<'_>, minor: Option<u16>) -> Option<String> {
-    let body = match body_of(told.text) {
+pub fn of_placement(answer: &ApiAnswer<'_>, minor: Option<u16>) -> Option<String> {
+    let body = match body_of(answer.text) {
         Ok(body) => body,
         Err(why) => return Some(why),
     };
-    if body["errors"][0]["status"] != told.status {
+    if body["errors"][0]["status"] != answer.status {
         return Some("the status is another one".to_owned());
     }
     // A request without a version that is known has none.
-    let schema = if told.status == 406 && minor.is_none() { &UNKNOWN_VERSION } else { &ERROR };
+    let schema = if answer.status == 406 && minor.is_none() { &UNKNOWN_VERSION } else { &ERROR };
     misfit(schema, minor.unwrap_or(0), &body)
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use cellshift::http::schema::Schema;
 use serde_json::{Value, json};
 
-use super::{APIS, Api, Asked, Told, objection};
+use super::{APIS, Api, ApiAnswer, ApiRequest, objection};
 use crate::access::row::rows;
 
 const ID: &str = "7f1c1a3e-0b0b-4b0e-9a55-2a6d0b6a0c11";
 
 /// Returns the judged routes of the access matrix, with their actions.
-fn known() -> BTreeSet<String> {
+fn routes_of_rows() -> BTreeSet<String> {
     let name = |row: &crate::access::row::Row| {
         let (method, path) = row.route();
         let action = row.action().filter(|_| method == "POST").map(|action| format!("#{action}"));
@@ -31,18 +31,18 @@ fn described() -> BTreeSet<String> {
 
 #[test]
 fn every_route_of_a_judged_api_has_a_schema() {
-    let (known, described) = (known(), described());
-    let missing = known.difference(&described).map(|route| format!("{route}: the route has no schema in tests/it/bodies"));
-    let gone = described.difference(&known).map(|route| format!("{route}: the schema has no route in tests/it/access"));
+    let (routes, described) = (routes_of_rows(), described());
+    let missing = routes.difference(&described).map(|route| format!("{route}: the route has no schema in tests/it/bodies"));
+    let gone = described.difference(&routes).map(|route| format!("{route}: the schema has no route in tests/it/access"));
     let wrong: Vec<String> = missing.chain(gone).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(known.len() > 200, "routes are found at all: {}", known.len());
+    assert!(routes.len() > 200, "routes are found at all: {}", routes.len());
 }
 
 #[test]
 fn every_schema_is_right_and_tells_all_its_changes() {
     let mut wrong = Vec::new();
-    let all = APIS.iter().flat_map(|api| api.routes().map(|route| (api.microversions.map_or(1, |known| known.max.minor), route)));
+    let all = APIS.iter().flat_map(|api| api.routes().map(|route| (api.microversions.map_or(1, |versions| versions.max.minor), route)));
     for (last, (root, (method, pattern, changes, build))) in all {
         let schema = Schema::new(changes, *build);
         if let Some(minor) = schema.untold_change(last) {
@@ -58,8 +58,8 @@ fn every_schema_is_right_and_tells_all_its_changes() {
 /// Returns the objection to an answer of this version.
 fn said(method: &str, path: &str, version: &str, status: u16, text: &str) -> Option<String> {
     let whole = format!("compute {version}");
-    let told = Told { status, version: Some(&whole), old_version: Some(version), retry_after: None, text };
-    objection(Asked { method, path, body: None }, told)
+    let answer = ApiAnswer { status, version: Some(&whole), old_version: Some(version), retry_after: None, text };
+    objection(ApiRequest { method, path, body: None }, answer)
 }
 
 fn flavor() -> Value {
@@ -91,13 +91,16 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("2.1", changed("ram", json!("512")), Some("at \"/flavor/ram\": ")),
         ("2.1", changed("links", json!([])), Some("at \"/flavor/links\": ")),
     ] {
-        let told = said("GET", "/compute/v2.1/flavors/1", version, 200, &json!({"flavor": flavor}).to_string());
+        let objection_text = said("GET", "/compute/v2.1/flavors/1", version, 200, &json!({"flavor": flavor}).to_string());
         match why {
-            None => assert_eq!(told, None),
+            None => assert_eq!(objection_text, None),
             Some(why) => {
-                let told = told.expect("an objection");
-                assert!(told.contains(why), "{why}: {told}");
-                assert!(told.starts_with(&format!("GET /compute/v2.1/flavors/1 (compute {version}) answers 200: ")), "{told}");
+                let objection_text = objection_text.expect("an objection");
+                assert!(objection_text.contains(why), "{why}: {objection_text}");
+                assert!(
+                    objection_text.starts_with(&format!("GET /compute/v2.1/flavors/1 (compute {version}) answers 200: ")),
+                    "{objection_text}"
+                );
             }
         }
     }
@@ -105,23 +108,26 @@ fn what_does_not_fit_is_refused_with_its_place() {
 
 #[test]
 fn an_answer_without_a_schema_is_refused() {
-    let told = said("GET", "/compute/v2.1/unheard-of?x=1", "2.1", 200, "{}").expect("an objection");
-    assert!(told.contains("has no schema"), "{told}");
-    let unversioned = Told { status: 200, version: None, old_version: None, retry_after: None, text: "{}" };
-    let asked = |path| Asked { method: "GET", path, body: None };
-    assert!(objection(asked("/compute/v2.1/flavors"), unversioned).is_some_and(|told| told.contains("no microversion")));
-    assert!(objection(asked("/network/v2.0/networks"), unversioned).is_some_and(|told| told.contains("'networks' is a required property")));
-    assert_eq!(objection(asked("/network/v2.0/networks?fields=id"), unversioned), None);
-    assert_eq!(objection(asked("/healthcheck"), unversioned), None);
+    let objection_text = said("GET", "/compute/v2.1/unheard-of?x=1", "2.1", 200, "{}").expect("an objection");
+    assert!(objection_text.contains("has no schema"), "{objection_text}");
+    let unversioned = ApiAnswer { status: 200, version: None, old_version: None, retry_after: None, text: "{}" };
+    let get = |path| ApiRequest { method: "GET", path, body: None };
+    assert!(objection(get("/compute/v2.1/flavors"), unversioned).is_some_and(|objection_text| objection_text.contains("no microversion")));
+    assert!(
+        objection(get("/network/v2.0/networks"), unversioned)
+            .is_some_and(|objection_text| objection_text.contains("'networks' is a required property"))
+    );
+    assert_eq!(objection(get("/network/v2.0/networks?fields=id"), unversioned), None);
+    assert_eq!(objection(get("/healthcheck"), unversioned), None);
 }
 
 #[test]
 fn an_action_is_judged_by_its_name() {
     let judged = |version: &str, action: Value, text: &str| {
         let (whole, body) = (format!("compute {version}"), action.to_string());
-        let told = Told { status: 202, version: Some(&whole), old_version: Some(version), retry_after: None, text };
+        let answer = ApiAnswer { status: 202, version: Some(&whole), old_version: Some(version), retry_after: None, text };
         let path = format!("/compute/v2.1/servers/{ID}/action");
-        objection(Asked { method: "POST", path: &path, body: Some(body.as_bytes()) }, told).is_none()
+        objection(ApiRequest { method: "POST", path: &path, body: Some(body.as_bytes()) }, answer).is_none()
     };
     let image = json!({"image_id": ID}).to_string();
     assert!(judged("2.45", json!({"createImage": {"name": "x"}}), &image));
@@ -148,8 +154,8 @@ fn a_refusal_has_its_form() {
     assert!(refusal(400, json!({"badRequest": {"code": 400, "message": "No.", "title": "Bad Request"}})).is_some());
     assert!(refusal(400, json!({"badRequest": {"code": 400, "message": "No."}, "more": 1})).is_some());
     let late = |text: &str| {
-        let told = Told { status: 413, version: Some("compute 2.1"), old_version: Some("2.1"), retry_after: Some("5"), text };
-        objection(Asked { method: "GET", path: "/compute/v2.1/servers", body: None }, told)
+        let answer = ApiAnswer { status: 413, version: Some("compute 2.1"), old_version: Some("2.1"), retry_after: Some("5"), text };
+        objection(ApiRequest { method: "GET", path: "/compute/v2.1/servers", body: None }, answer)
     };
     assert_eq!(late(r#"{"overLimit": {"code": 413, "message": "Later.", "retryAfter": "5"}}"#), None);
     assert!(late(r#"{"overLimit": {"code": 413, "message": "Later."}}"#).is_some());

@@ -174,8 +174,8 @@ fn a_moved_database_is_taken_when_the_operator_says_so() {
         site.everything_is_there(&made, &with(site.options(), "--adopt"));
     }
     // The place is remembered, so the flag is needed once. A password is neither remembered nor compared.
-    let told = std::fs::read_to_string(site.data.join("deployment.toml")).expect("deployment.toml");
-    assert!(told.contains("moved") && !told.contains(":secret@"), "{told}");
+    let text = std::fs::read_to_string(site.data.join("deployment.toml")).expect("deployment.toml");
+    assert!(text.contains("moved") && !text.contains(":secret@"), "{text}");
     site.everything_is_there(&made, &site.options());
 }
 

@@ -12,20 +12,20 @@ const CELLS: [&str; 3] = ["cell0", "cell1", "cell2"];
 
 /// Returns the bodies of all requests with partial entries, in several microversions.
 async fn bodies(stage: &Stage, server: &str) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
+    let mut answers = Vec::new();
     for version in ["2.69", "2.71", "2.98"] {
         let (member, admin) = (stage.member.speaking(version), stage.admin.speaking(version));
         for path in ["/servers", "/servers/detail", "/servers?limit=5", "/servers/detail?status=ACTIVE", &format!("/servers/{server}")] {
-            found.push((format!("{version} {path}"), member.get(path).await.expect(200).body));
+            answers.push((format!("{version} {path}"), member.get(path).await.expect(200).body));
         }
         for path in ["/servers?all_tenants=1", "/os-services", "/os-services?host=cell1-host1", "/os-services?binary=nova-compute"] {
-            found.push((format!("{version} {path}"), admin.get(path).await.expect(200).body));
+            answers.push((format!("{version} {path}"), admin.get(path).await.expect(200).body));
         }
     }
     for path in ["/servers", "/servers/detail"] {
-        found.push((format!("2.68 {path}"), stage.member.speaking("2.68").get(path).await.expect(200).body));
+        answers.push((format!("2.68 {path}"), stage.member.speaking("2.68").get(path).await.expect(200).body));
     }
-    found
+    answers
 }
 
 #[test]
@@ -36,20 +36,20 @@ fn with_every_cell_down_time_outs_and_errors_look_alike() {
         let server = stage.create(stage.server().in_group(group)).await.to_string();
         stage.create(stage.server().flavor("gen2.small")).await;
         let before = listed(&stage.member, "/servers").await;
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for outage in [Outage::Refuses, Outage::Hangs] {
             for cell in CELLS {
                 set(&stage, cell, outage).await;
             }
-            told.push(bodies(&stage, &server).await);
+            answers.push(bodies(&stage, &server).await);
             for cell in CELLS {
                 set(&stage, cell, Outage::None).await;
             }
             assert_eq!(listed(&stage.member, "/servers").await, before, "the next request is complete");
         }
-        assert_eq!(told[0], told[1]);
+        assert_eq!(answers[0], answers[1]);
 
-        let of = |key: &str| told[0].iter().find(|(path, _)| path == key).map(|(_, body)| body).expect("a body");
+        let of = |key: &str| answers[0].iter().find(|(path, _)| path == key).map(|(_, body)| body).expect("a body");
         assert!(entries(of("2.69 /servers/detail")).iter().all(|(_, status)| status == "UNKNOWN"));
         assert_eq!(of("2.69 /servers")["servers"].as_array().map(Vec::len), Some(2));
         for partial in of("2.69 /servers")["servers"].as_array().expect("servers") {

@@ -31,16 +31,16 @@ fn services_and_hypervisors_of_the_cells_that_are_up() {
         assert_eq!(rows(&list, "cell1-host1"), std::slice::from_ref(&silent));
         assert_eq!(keys(&rows(&list, "cell2-host1")[0]).len(), 9, "{list}");
         for query in ["host=cell1-host1", "binary=nova-compute&host=cell1-host1"] {
-            let found = stage.admin.get(&format!("/os-services?{query}")).await.expect(200).body;
-            assert_eq!(found["services"], json!([silent]), "{query}");
+            let list = stage.admin.get(&format!("/os-services?{query}")).await.expect(200).body;
+            assert_eq!(list["services"], json!([silent]), "{query}");
         }
         let none = stage.admin.get("/os-services?host=cell1-host1&binary=nova-conductor").await.expect(200).body;
         assert_eq!(none["services"], json!([]));
         let older = stage.admin.speaking("2.68").get("/os-services").await.expect(200).body;
         assert_eq!(rows(&older, "cell1-host1"), Vec::<Value>::new());
 
-        let found = stage.admin.get("/os-hypervisors/detail").await.expect(200).body["hypervisors"].clone();
-        let mut names = column(&found, "hypervisor_hostname");
+        let rows = stage.admin.get("/os-hypervisors/detail").await.expect(200).body["hypervisors"].clone();
+        let mut names = column(&rows, "hypervisor_hostname");
         names.sort();
         assert_eq!(names, ["cell2-host1", "cell2-host2"]);
         let id_of_first = |name: &str| {
@@ -136,13 +136,13 @@ fn zones_migrations_usage_and_groups() {
         // Pages are ordered by id, so the next page is known without the marker's server.
         for marker in [server, well] {
             let page = stage.admin.get(&format!("{usage}&marker={marker}")).await.expect(200).body;
-            let told = page["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
-            let ids: Vec<String> = told.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
+            let usages = page["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
+            let ids: Vec<String> = usages.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
             let all =
                 used.body["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
-            let mut wanted: Vec<String> = all.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
-            wanted.retain(|id| *id > marker.to_string());
-            assert_eq!(ids, wanted, "after {marker}");
+            let mut later: Vec<String> = all.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
+            later.retain(|id| *id > marker.to_string());
+            assert_eq!(ids, later, "after {marker}");
         }
         stage.admin.get(&format!("{usage}&marker={}", stage.world().env.uuid())).await.expect(400);
         let shown = stage.member.get(&format!("/os-server-groups/{group}")).await.expect(200).body;

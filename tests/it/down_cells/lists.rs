@@ -197,15 +197,15 @@ fn hanging_cells_cost_a_request_its_deadline_once() {
         }
         let list = stage.admin.get("/servers/detail").await.expect(200);
         assert!(list.took.as_millis() < 3_000, "{:?}", list.took);
-        let found = entries(&list.body);
-        assert_eq!(found.iter().filter(|(_, status)| status == UNKNOWN).count(), 3, "{found:?}");
-        assert_eq!(found.last(), Some(&(servers[3], "ACTIVE".to_owned())), "a cell that answers is not said to be silent");
+        let rows = entries(&list.body);
+        assert_eq!(rows.iter().filter(|(_, status)| status == UNKNOWN).count(), 3, "{rows:?}");
+        assert_eq!(rows.last(), Some(&(servers[3], "ACTIVE".to_owned())), "a cell that answers is not said to be silent");
         for hung in ["cell1", "cell2", "cell3"] {
             set(&stage, hung, Outage::Hangs).await;
         }
         let list = stage.admin.get("/servers/detail").await.expect(200);
         assert!(list.took.as_millis() < 1_000, "cells known to be down are not waited for: {:?}", list.took);
-        assert_eq!(entries(&list.body), found);
+        assert_eq!(entries(&list.body), rows);
         for hung in ["cell1", "cell2", "cell3"] {
             set(&stage, hung, Outage::None).await;
         }

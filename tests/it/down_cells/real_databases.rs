@@ -68,13 +68,13 @@ async fn make(stage: &Stage) -> Servers {
 
 /// Checks that requests end in time while cell1 fails, and that answers name each server's state.
 async fn goes_on(stage: &Stage, servers: &Servers, what: &str) {
-    let wanted = [(servers.here, "UNKNOWN".to_owned()), (servers.there, "ACTIVE".to_owned())];
+    let expected = [(servers.here, "UNKNOWN".to_owned()), (servers.there, "ACTIVE".to_owned())];
     // Many concurrent requests would exhaust a pool that loses threads or connections to the cell.
     let lists = join_all((0..24).map(|_| stage.member.get("/servers/detail"))).await;
     for list in lists {
         let list = list.expect(200);
         assert!(list.took < Duration::from_secs(4), "{what}: {:?}", list.took);
-        assert_eq!(entries(&list.body), wanted, "{what}");
+        assert_eq!(entries(&list.body), expected, "{what}");
     }
     let health = &stage.running.tree.cell("cell1").expect("a cell").health;
     stage.until("the cell is known to be down", || async { !health.is_up() }).await;
@@ -94,8 +94,8 @@ async fn said_without_the_cell(stage: &Stage, servers: &Servers, what: &str) {
     let list = stage.member.get("/servers").await.expect(200).body;
     assert_eq!(keys(&list["servers"][0]), ["id", "links", "status"], "{what}");
     let detailed = stage.member.get("/servers/detail").await.expect(200).body;
-    let wanted = ["created", "id", "links", "security_groups", "status", "tenant_id"];
-    assert_eq!(keys(&detailed["servers"][0]), wanted, "{what}");
+    let partial_keys = ["created", "id", "links", "security_groups", "status", "tenant_id"];
+    assert_eq!(keys(&detailed["servers"][0]), partial_keys, "{what}");
     for left_out in ["/servers?limit=5", "/servers/detail?status=ACTIVE", "/servers?sort_key=created_at"] {
         assert_eq!(listed(&stage.member, left_out).await, [servers.there], "{what} {left_out}");
     }

@@ -44,9 +44,9 @@ fn a_server_is_shown_as_far_as_it_is_known_without_its_cell() {
         }
         for version in ["2.71", "2.98", "2.104"] {
             let shown = stage.member.speaking(version).show(server).await;
-            let mut wanted = SHOWN.to_vec();
-            wanted.insert(7, "server_groups");
-            assert_eq!((keys(&shown), &shown["server_groups"]), (wanted, &json!([group])), "{version}");
+            let mut expected = SHOWN.to_vec();
+            expected.insert(7, "server_groups");
+            assert_eq!((keys(&shown), &shown["server_groups"]), (expected, &json!([group])), "{version}");
         }
         let shown = stage.member.show(from_volume).await;
         assert_eq!((&shown["image"], &shown["OS-EXT-AZ:availability_zone"]), (&json!(""), &json!("cell1")));

@@ -228,8 +228,8 @@ impl Run {
             let task = &shown["server"]["OS-EXT-STS:task_state"];
             if *task != "deleting" { Err(format!("it is shown as {shown}")) } else { Ok(server) }
         };
-        let (asked, server) = futures::join!(self.cloud.try_send(method, &path, body), deleting);
-        match asked {
+        let (answer, server) = futures::join!(self.cloud.try_send(method, &path, body), deleting);
+        match answer {
             Ok((status, body)) if status >= 300 && !plan::answers_at_its_end(&self.table) => {
                 Err(format!("the operation is answered {status}: {body}"))
             }
@@ -269,18 +269,18 @@ impl Run {
             return Err(format!("{deletes} deletes were carried out"));
         }
         let other = sagas.iter().find(|saga| saga.kind == case.saga).ok_or("the operation has no record")?;
-        let wanted = demanded(&self.table, case);
-        if case.saga == "delete" || wanted.is_some_and(|wanted| wanted == other.state.as_str()) || wanted.is_none() {
+        let end = demanded(&self.table, case);
+        if case.saga == "delete" || end.is_some_and(|end| end == other.state.as_str()) || end.is_none() {
             return self.check_actions(server, other.state.as_str()).await;
         }
-        Err(format!("the operation ended {}, not {wanted:?}: {:?}", other.state, other.error))
+        Err(format!("the operation ended {}, not {end:?}: {:?}", other.state, other.error))
     }
 
     /// Checks that the history has both actions, and that the cancelled one failed.
     async fn check_actions(&self, server: Uuid, ended: &str) -> Result<(), String> {
         let actions = self.cloud.look(&format!("{}/os-instance-actions", path_of(server))).await;
         let actions = actions["instanceActions"].as_array().cloned().ok_or("it has no history")?;
-        let latest = |wanted: &dyn Fn(&Value) -> bool| actions.iter().find(|action| wanted(action)).cloned();
+        let latest = |is_match: &dyn Fn(&Value) -> bool| actions.iter().find(|action| is_match(action)).cloned();
         let delete = latest(&|action| action["action"] == "delete").ok_or("its delete is not in its history")?;
         if !delete["message"].is_null() {
             return Err(format!("the delete says {delete}"));

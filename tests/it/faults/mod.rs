@@ -46,7 +46,7 @@ const PAIRS: &str = "pairs";
 /// The number of cases after which a fresh cloud costs less than the audit of the earlier cases' records.
 const CASES_OF_A_CLOUD: usize = 30;
 
-/// One scenario's run through its cases.
+/// A scenario's run through its cases.
 struct Run {
     scenario: &'static Scenario,
     table: Table,
@@ -64,7 +64,7 @@ fn every_fault(name: &str) {
     let (cases, failures) = runtime.block_on(async {
         let began = tokio::time::Instant::now();
         let mut run = Run::start(scenario, table).await;
-        let cases = wanted_cases(scenario, &table);
+        let cases = cases_of_run(scenario, &table);
         let (mut failures, mut outcomes) = (Vec::new(), Vec::new());
         for (index, case) in cases.iter().enumerate() {
             if index % CASES_OF_A_CLOUD == CASES_OF_A_CLOUD - 1 {
@@ -90,7 +90,7 @@ fn every_fault(name: &str) {
 }
 
 /// Returns the cases of this run.
-fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
+fn cases_of_run(scenario: &Scenario, table: &Table) -> Vec<Case> {
     let words = std::env::var("CELLSHIFT_FAULTS").ok();
     let is_first = scenario::ALL.iter().find(|other| other.saga == scenario.saga).is_some_and(|first| first.name == scenario.name);
     let cases: Vec<Case> = match words.as_deref() {

@@ -63,7 +63,7 @@ pub enum Which {
     Own,
 }
 
-/// One cell of the matrix.
+/// A cell of the matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Case {
     pub step: &'static str,
@@ -207,7 +207,7 @@ pub struct Armed {
     /// The number of times that the lead was met.
     led: AtomicU32,
     first_met: AtomicBool,
-    first_told: AtomicBool,
+    first_reported: AtomicBool,
     first_over: Semaphore,
     over: Semaphore,
 }
@@ -215,8 +215,8 @@ pub struct Armed {
 impl Armed {
     pub fn new(case: Case) -> Armed {
         let (left, led) = (AtomicU32::new(case.times), AtomicU32::new(0));
-        let (first_met, first_told) = (AtomicBool::new(false), AtomicBool::new(false));
-        Armed { case, left, led, first_met, first_told, first_over: Semaphore::new(0), over: Semaphore::new(0) }
+        let (first_met, first_reported) = (AtomicBool::new(false), AtomicBool::new(false));
+        Armed { case, left, led, first_met, first_reported, first_over: Semaphore::new(0), over: Semaphore::new(0) }
     }
 
     /// True if the fault has happened the given number of times, or at least once if it happens forever.
@@ -279,7 +279,7 @@ impl FaultPlan for Armed {
     fn over(&self, point: &Point<'_>) {
         let own = self.is_late_lead(point) || (self.is_here(point) && !self.case.comes_late_by_its_lead());
         // If both are at one point, each is over once, in any order.
-        if self.first_is_over(point) && !(own && self.first_told.swap(true, Ordering::SeqCst)) {
+        if self.first_is_over(point) && !(own && self.first_reported.swap(true, Ordering::SeqCst)) {
             self.first_over.add_permits(1);
         } else if own {
             self.over.add_permits(1);

@@ -67,7 +67,7 @@ fn a_cell_tells_how_many_of_its_cases_held() {
         (case("accept", StepFault::Refuse, 1, Some(Lead::Refused("publish"))), true),
         (case("accept", StepFault::Refuse, 1, Some(Lead::Failed("publish"))), false),
     ];
-    let wanted = "# move: 3 of 5 cases held\n\n| | BeforeEffect Refuse | BeforeEffect Refuse ×8 |\n|---|---|---|\n\
+    let expected = "# move: 3 of 5 cases held\n\n| | BeforeEffect Refuse | BeforeEffect Refuse ×8 |\n|---|---|---|\n\
                   | act accept | 1/1 |  |\n| act publish | 0/1 | 1/1 |\n| undo accept | 1/2 |  |\n";
-    assert_eq!(markdown("move", &outcomes), wanted);
+    assert_eq!(markdown("move", &outcomes), expected);
 }

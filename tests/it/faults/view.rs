@@ -57,7 +57,7 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
     for held in world.placement.all_allocations().await.expect("allocations") {
         // A test has one server at a time, so a migration's holdings are its server's.
         for (provider, amounts) in held.allocations {
-            let name = providers.iter().find(|known| known.uuid == provider).map_or("?", |known| &known.name);
+            let name = providers.iter().find(|provider_row| provider_row.uuid == provider).map_or("?", |provider_row| &provider_row.name);
             add(format!("allocation {} {name}", held.consumer_type), format!("{amounts:?}"));
         }
     }
@@ -82,11 +82,11 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
 
 /// Returns what each host has of the server: the guest and the claimed room.
 async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut states = BTreeMap::new();
     for cell in &tree.cells {
         for (host, _) in cell.hosts.hosts() {
             let Ok(report) = tree.world.hosts.report(&cell.name, &host, PATIENCE).await else {
-                found.insert(host, "does not answer".to_owned());
+                states.insert(host, "does not answer".to_owned());
                 continue;
             };
             let guest = report.guests.iter().find(|guest| guest.server == server).map(|guest| {
@@ -95,11 +95,11 @@ async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
             let claims: Vec<String> =
                 report.claims.iter().map(|(_, claim)| format!("{:?} with {} functions", claim.room, claim.functions.len())).collect();
             if guest.is_some() || !claims.is_empty() {
-                found.insert(host, format!("{guest:?} claims {claims:?}"));
+                states.insert(host, format!("{guest:?} claims {claims:?}"));
             }
         }
     }
-    found
+    states
 }
 
 /// Returns the bytes of the server's root disk on the host that its record names, or in the image of a shelved server without a host.

@@ -117,17 +117,17 @@ impl PackedFile {
 }
 
 fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a folder") {
         let entry = entry.expect("an entry");
         match entry.file_type().expect("its type") {
-            kind if kind.is_dir() => found.extend(files_below(&entry.path())),
-            kind if kind.is_file() => found.push(entry.path()),
+            kind if kind.is_dir() => files.extend(files_below(&entry.path())),
+            kind if kind.is_file() => files.push(entry.path()),
             _ => {}
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 fn replace_in_text(path: &Path, from: &str, to: &str) {

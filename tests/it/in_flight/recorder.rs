@@ -105,14 +105,15 @@ fn record() {
             let scenario = of_saga().find(|scenario| on_root_volume(scenario.beginning)).or_else(|| of_saga().next()).expect("a scenario");
             for aim in aims(table) {
                 let begun = scenario::begin(&cloud, scenario.beginning).await;
-                let asked = (scenario.ask)(&cloud, &begun);
+                let request = (scenario.ask)(&cloud, &begun);
                 *plan.next.lock() = Some((begun.server, aim.clone()));
                 let asking = cloud.clone();
-                let request = tokio::task::spawn_local(async move { drop(asking.try_send(asked.method, &asked.path, asked.body).await) });
+                let sending =
+                    tokio::task::spawn_local(async move { drop(asking.try_send(request.method, &request.path, request.body).await) });
                 let arrived = tokio::time::timeout(PATIENCE, plan.changed.notified()).await;
                 arrived.unwrap_or_else(|_| panic!("{saga} never came to {} of {}", aim.side, aim.step));
-                request.abort();
-                let _ = request.await;
+                sending.abort();
+                let _ = sending.await;
                 let (id, server) = plan.stood.lock().take().expect("an operation");
                 assert!(scenario.beginning == Beginning::Nothing || server == begun.server);
                 stopped.push(Stopped { saga: (*saga).to_owned(), step: aim.step.to_owned(), side: aim.side.to_owned(), id, server });

@@ -42,7 +42,7 @@ fn configure(data: &Path, trouble: &Trouble) -> Config {
 async fn create(life: &RunningService, flavor: &str) -> Uuid {
     let image = id_of(&life.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
     let server = id_of(&NewServer::of_image(image).flavor(flavor).ask(&life.member).await.expect(202).body["server"]);
-    life.admin.told("instance.create.end", Some(server)).await;
+    life.admin.notification("instance.create.end", Some(server)).await;
     life.admin.settled(server).await;
     server
 }
@@ -57,19 +57,19 @@ fn a_killed_move_survives_a_start_without_its_cells() {
             let life = start(dir.path()).await;
             let (server, other) = (create(&life, "gen1.small").await, create(&life, other_flavor).await);
             life.member.resize(server, "gen2.small").await.expect(202);
-            life.admin.told("instance.resize.start", Some(server)).await;
+            life.admin.notification("instance.resize.start", Some(server)).await;
             drop(life.service);
             trouble.begin(&config);
 
             let life = start(dir.path()).await;
-            life.admin.told("cell.down", None).await;
+            life.admin.notification("cell.down", None).await;
             assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
             life.member.act(other, json!({"reboot": {"type": "HARD"}})).await.expect(202);
             life.admin.settled(other).await;
             assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
 
             trouble.end(&config);
-            life.admin.told("cell.up", None).await;
+            life.admin.notification("cell.up", None).await;
             life.admin.settled(server).await;
             let status = life.member.status(server).await;
             assert!(["ACTIVE", "VERIFY_RESIZE"].contains(&status.as_str()), "{cell}: {status}");

@@ -37,7 +37,7 @@ impl Stop {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    fn asked(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -99,7 +99,7 @@ pub async fn live(
     while !client.look().await.rests {}
     client.progress.send_modify(|so_far| so_far.made += 1);
     loop {
-        let (stopping, seen) = (stop.asked(), client.look().await);
+        let (stopping, seen) = (stop.is_set(), client.look().await);
         if stopping && seen.rests && client.nothing_runs().await {
             // A debt may have been paid since the look, so this second look counts.
             client.look().await;
@@ -120,10 +120,10 @@ async fn create(kind: Life, number: usize, life: &mut watch::Receiver<Option<Run
         let member = reach(life).await.member;
         let images = member.try_get("/image/v2/images?name=tiny").await;
         let Some(image) = images.filter(|answer| answer.status == 200).map(|answer| id_of(&answer.body["images"][0])) else { continue };
-        let asked = NewServer::of_image(image).named(&format!("killed-{number}"));
+        let server = NewServer::of_image(image).named(&format!("killed-{number}"));
         // Hosts of both cells take this flavor.
-        let asked = if kind == Life::Shelves { asked.flavor("m1.tiny") } else { asked };
-        match member.try_post("/servers", asked.body()).await {
+        let server = if kind == Life::Shelves { server.flavor("m1.tiny") } else { server };
+        match member.try_post("/servers", server.body()).await {
             Some(answer) if answer.status == 202 => return id_of(&answer.body["server"]),
             Some(answer) => assert!(answer.status >= 500, "a create is refused: {}", answer.text),
             None => {}
@@ -207,7 +207,7 @@ impl Client {
         if answered == Answered::Accepted {
             self.progress.send_modify(|so_far| so_far.accepted += 1);
         }
-        self.history.events.push(Event::Asked { what, answered });
+        self.history.events.push(Event::Request { what, answered });
     }
 
     /// Shelves a server that runs, and brings back one that is on no host. The zone that it ran in last decides between the cells.

@@ -23,7 +23,7 @@ pub enum Answered {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
     /// A request and its answer.
-    Asked { what: &'static str, answered: Answered },
+    Request { what: &'static str, answered: Answered },
     /// A number was written to the server's metadata.
     Wrote { number: u64, answered: Answered },
     /// A look showed the server.
@@ -45,13 +45,13 @@ pub struct History {
 impl History {
     /// The number of accepted moves.
     pub fn moves(&self) -> usize {
-        let accepted = |event: &&Event| matches!(event, Event::Asked { what, answered: Answered::Accepted } if MOVES.contains(what));
+        let accepted = |event: &&Event| matches!(event, Event::Request { what, answered: Answered::Accepted } if MOVES.contains(what));
         self.events.iter().filter(accepted).count()
     }
 
     /// Returns the violations, one per line.
     pub fn violations(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut violations = Vec::new();
         let (mut acknowledged, mut written, mut seen) = (0, 0, 0);
         for (line, event) in self.events.iter().enumerate() {
             match event {
@@ -62,18 +62,18 @@ impl History {
                     }
                 }
                 Event::Saw { number, .. } if *number < acknowledged.max(seen) || *number > written => {
-                    found.push(format!("{line}: saw {number}, after {acknowledged} was acknowledged and {seen} was seen"));
+                    violations.push(format!("{line}: saw {number}, after {acknowledged} was acknowledged and {seen} was seen"));
                 }
                 Event::Saw { status, .. } if status == "ERROR" && self.outages && line + 1 < self.events.len() => {}
                 Event::Saw { status, .. } if !STATUSES.contains(&status.as_str()) => {
-                    found.push(format!("{line}: the server is in {status}"));
+                    violations.push(format!("{line}: the server is in {status}"));
                 }
                 Event::Saw { number, .. } => seen = *number,
-                Event::Missing => found.push(format!("{line}: an acknowledged server is missing")),
-                Event::Asked { .. } => {}
+                Event::Missing => violations.push(format!("{line}: an acknowledged server is missing")),
+                Event::Request { .. } => {}
             }
         }
-        found
+        violations
     }
 }
 

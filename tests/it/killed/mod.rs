@@ -9,10 +9,10 @@
 pub mod batch;
 mod cell_down;
 mod client;
+mod fault_reports;
 mod full_disk;
 mod history;
 mod points;
-mod told;
 mod troubles;
 
 use self::batch::{Batch, configure};

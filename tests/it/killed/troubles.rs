@@ -99,7 +99,7 @@ fn live_through<S>(place: impl FnOnce(&mut Config), setting: &S, kinds: &[Troubl
 }
 
 fn times(least: usize) -> usize {
-    usize::try_from(from_environment("CELLSHIFT_KILLS", 0)).map_or(least, |asked| asked.max(least))
+    usize::try_from(from_environment("CELLSHIFT_KILLS", 0)).map_or(least, |kills| kills.max(least))
 }
 
 #[test]

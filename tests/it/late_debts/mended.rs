@@ -50,7 +50,7 @@ fn a_server_that_was_rebooted_hard_before_the_debt_was_paid() {
     play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"reboot": {"type": "HARD"}})).await });
 }
 
-/// This mends no guest: the debt still does.
+/// A reset state mends no guest: the payment of the debt does.
 #[test]
 fn a_server_whose_state_was_reset_before_the_debt_was_paid() {
     play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"os-resetState": {"state": "active"}})).await });

@@ -244,17 +244,17 @@ async fn other_host(stage: &Stage, place: &Place) -> Place {
 }
 
 /// Returns the view of the server, and the moves that each cell knows of.
-async fn known(stage: &Stage, server: Uuid) -> View {
-    let mut known = view(&stage.running.tree, server).await;
+async fn whole_view(stage: &Stage, server: Uuid) -> View {
+    let mut view = view(&stage.running.tree, server).await;
     for cell in ["cell0", "cell1", "cell2"] {
         let record = stage.record(cell, server).await.map(|record| (record.host, record.hidden, record.vm_state, record.flavor.name));
         let moves: Vec<_> = stage.migrations(cell, server).await.into_iter().map(|it| format!("{} {}", it.uuid, it.status)).collect();
-        known.insert(format!("records in {cell}"), format!("{record:?}, moves {moves:?}"));
+        view.insert(format!("records in {cell}"), format!("{record:?}, moves {moves:?}"));
     }
     let attachments = stage.world().volumes.attachments_of(server).await.expect("attachments");
     let ids: BTreeSet<Uuid> = attachments.into_iter().map(|attachment| attachment.id).collect();
-    known.insert("attachment ids".to_owned(), format!("{ids:?}"));
-    known
+    view.insert("attachment ids".to_owned(), format!("{ids:?}"));
+    view
 }
 
 /// Records a debt.
@@ -288,7 +288,7 @@ async fn owe(stage: &Stage, owing: &SagaRecord, context: &Context, number: i64, 
 /// Records a debt and pays it; the view must not change.
 async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &Context, number: i64, (step, side): (&Step, &str)) {
     let server = context.server;
-    let before = known(stage, server).await;
+    let before = whole_view(stage, server).await;
     owe(stage, owing, context, number, (step, side)).await;
     let paid = async || {
         stage.running.tree.conductor.pay_debts().await;
@@ -298,7 +298,7 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
         debts.is_empty()
     };
     stage.until("the debt is paid", paid).await;
-    let changed = difference(&before, &known(stage, server).await);
+    let changed = difference(&before, &whole_view(stage, server).await);
     assert!(changed.is_empty(), "after {way:?}, {side} of {}: {changed:#?}", step.name.as_str());
 }
 
@@ -547,8 +547,8 @@ fn a_create_that_failed() {
 #[test]
 fn every_saga_that_may_owe_has_its_story() {
     // A create that failed has no further way, and the tests of guaranteed ports tell of a heal.
-    let told: BTreeSet<&str> = STORIES.iter().map(|story| story.saga).chain(["create", "heal"]).collect();
+    let stories: BTreeSet<&str> = STORIES.iter().map(|story| story.saga).chain(["create", "heal"]).collect();
     let owes = |table: &Table| [Owed::Undos, Owed::CleanUps].into_iter().any(|owed| !sides(table, owed).is_empty());
     let owing: BTreeSet<&str> = tables::ALL.iter().filter(|(_, table)| owes(table)).map(|(name, _)| *name).collect();
-    assert_eq!(told, owing);
+    assert_eq!(stories, owing);
 }

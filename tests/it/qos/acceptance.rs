@@ -168,8 +168,8 @@ impl Trip<'_> {
 
 async fn trip<'a>(stage: &'a Stage, boss: &User, user: &User, kind: Kind, policy: &str) -> Trip<'a> {
     let mut networks = Vec::new();
-    for wanted in kind.ports(policy) {
-        networks.push(json!({"port": port_of(&stage.member, wanted).await}));
+    for request in kind.ports(policy) {
+        networks.push(json!({"port": port_of(&stage.member, request).await}));
     }
     let new = stage.server().flavor("m1.tiny").with("networks", json!(networks)).on_host("cell1-host1");
     let server = stage.create_by(boss, new).await;

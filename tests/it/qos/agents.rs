@@ -14,14 +14,14 @@ fn each_host_has_an_agent_per_kind_of_network() {
     play_default(|stage| async move {
         let all = agents(&stage, "").await;
         assert_eq!(all.len(), 8, "{all:#?}");
-        let found = agents(&stage, "?host=cell1-host1&agent_type=NIC%20Switch%20agent").await;
-        assert_eq!(found.len(), 1, "{found:#?}");
-        let configurations = &found[0]["configurations"];
+        let list = agents(&stage, "?host=cell1-host1&agent_type=NIC%20Switch%20agent").await;
+        assert_eq!(list.len(), 1, "{list:#?}");
+        let configurations = &list[0]["configurations"];
         assert_eq!(configurations["device_mappings"], json!({"physnet0": ["ens1", "ens2"]}));
         assert_eq!(configurations["resource_provider_bandwidths"]["ens2"], json!({"egress": 10_000_000, "ingress": 10_000_000}));
-        assert_eq!((&found[0]["binary"], &found[0]["alive"]), (&json!("neutron-sriov-nic-agent"), &json!(true)));
-        let path = format!("/network/v2.0/agents/{}", found[0]["id"].as_str().expect("an id"));
-        assert_eq!(stage.admin.get(&path).await.expect(200).body["agent"], found[0]);
+        assert_eq!((&list[0]["binary"], &list[0]["alive"]), (&json!("neutron-sriov-nic-agent"), &json!(true)));
+        let path = format!("/network/v2.0/agents/{}", list[0]["id"].as_str().expect("an id"));
+        assert_eq!(stage.admin.get(&path).await.expect(200).body["agent"], list[0]);
         // As in Neutron, others learn of no agent.
         assert_eq!(stage.member.get("/network/v2.0/agents").await.expect(200).body, json!({"agents": []}));
         stage.member.get(&path).await.expect(404);

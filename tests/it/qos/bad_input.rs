@@ -55,10 +55,10 @@ fn a_port_without_a_physical_network_finds_no_host() {
         let network = network["network"]["id"].clone();
         let subnet = json!({"subnet": {"network_id": network, "cidr": "10.9.0.0/24", "ip_version": 4}});
         stage.member.post("/network/v2.0/subnets", subnet).await.expect(201);
-        let wanted = json!({"port": {"network_id": network, "qos_policy_id": policy}});
-        let port = stage.member.post("/network/v2.0/ports", wanted).await.expect(201).body["port"]["id"].clone();
-        let asked = stage.server().with("networks", json!([{"port": port}])).ask(&stage.member).await.expect(202);
-        let server = id_of(&asked.body["server"]);
+        let body = json!({"port": {"network_id": network, "qos_policy_id": policy}});
+        let port = stage.member.post("/network/v2.0/ports", body).await.expect(201).body["port"]["id"].clone();
+        let answer = stage.server().with("networks", json!([{"port": port}])).ask(&stage.member).await.expect(202);
+        let server = id_of(&answer.body["server"]);
         let failed = stage.at_rest(server, "ERROR").await;
         assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.starts_with("No valid host was found.")), "{failed:#}");
         expect(&stage, server, None, &[]).await;

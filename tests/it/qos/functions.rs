@@ -79,8 +79,8 @@ fn a_host_without_a_free_function_is_not_chosen() {
         let (first, _) = server_on(&stage, "cell1-host1").await;
         let policy = policy(&stage, FAST).await;
         let networks = json!([{"port": direct_port(&stage, &policy).await}]);
-        let asked = stage.server().flavor("m1.tiny").with("networks", networks).on_host("cell1-host1").ask(&stage.admin).await.expect(202);
-        let second = id_of(&asked.body["server"]);
+        let answer = stage.server().flavor("m1.tiny").with("networks", networks).on_host("cell1-host1").ask(&stage.admin).await.expect(202);
+        let second = id_of(&answer.body["server"]);
         let failed = stage.at_rest(second, "ERROR").await;
         assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.starts_with("No valid host was found.")), "{failed:#}");
         assert_eq!(stage.world().placement.allocations_of(second).await.expect("allocations"), None);
@@ -143,8 +143,8 @@ fn a_provider_without_a_device_in_its_name_ends_the_move() {
         stage.admin.speaking("2.91").act(server, json!({"unshelve": {"host": "cell1-host1"}})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         let networks = json!([{"port": direct_port(&stage, &policy(&stage, FAST).await).await}]);
-        let asked = stage.server().flavor("m1.tiny").with("networks", networks).on_host("cell1-host2").ask(&stage.admin).await.expect(202);
-        let second = id_of(&asked.body["server"]);
+        let answer = stage.server().flavor("m1.tiny").with("networks", networks).on_host("cell1-host2").ask(&stage.admin).await.expect(202);
+        let second = id_of(&answer.body["server"]);
         let failed = stage.at_rest(second, "ERROR").await;
         assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.contains("properly formatted name")), "{failed:#}");
         stage.admin.delete(&format!("/servers/{second}")).await.expect(204);
@@ -191,15 +191,15 @@ fn a_free_function_is_found_wherever_it_is() {
     let two = |config: &mut Config| config.compute.network.virtual_functions = 1;
     play(two, |stage| async move {
         let policy = policy(&stage, FAST).await;
-        let mut taken = BTreeSet::new();
+        let mut device_functions = BTreeSet::new();
         for _ in 0..4 {
             let networks = json!([{"port": direct_port(&stage, &policy).await}]);
             let new = stage.server().flavor("m1.tiny").with("networks", networks).with("availability_zone", json!("cell1"));
             let server = stage.create_by(&stage.admin, new).await;
             let (host, _, slot, device, _) = functions(&stage, server).await.pop_first().expect("a function");
-            taken.insert((host, slot, device));
+            device_functions.insert((host, slot, device));
         }
-        let places: BTreeSet<(&str, &str)> = taken.iter().map(|(host, _, device)| (host.as_str(), device.as_str())).collect();
+        let places: BTreeSet<(&str, &str)> = device_functions.iter().map(|(host, _, device)| (host.as_str(), device.as_str())).collect();
         let hosts = ["cell1-host1", "cell1-host2"];
         assert_eq!(places, hosts.into_iter().flat_map(|host| [(host, "ens1"), (host, "ens2")]).collect());
     });

@@ -26,7 +26,7 @@ async fn server_from_before(admin: &User, name: &str, policy: &Value) -> Uuid {
     let image = id_of(&admin.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
     let new = NewServer::of_image(image).flavor("m1.tiny").on_host("cell1-host1").named(name).with("networks", json!([{"port": port}]));
     let server = id_of(&new.ask(admin).await.expect(202).body["server"]);
-    admin.told("instance.create.end", Some(server)).await;
+    admin.notification("instance.create.end", Some(server)).await;
     let change = json!({"port": {"qos_policy_id": policy}});
     admin.put(&format!("/network/v2.0/ports/{}", port.as_str().expect("an id")), change).await.expect(200);
     server
@@ -75,8 +75,8 @@ fn servers_from_before_are_tried_counted_and_healed() {
     let some = run(&["--max-count", "1"]);
     assert_eq!((some.code, some.stdout.lines().count()), (Some(1), 1), "{} {}", some.stdout, some.stderr);
     let rest = run(&["--output", "json"]);
-    let told: Value = serde_json::from_str(&rest.stdout).expect("JSON");
-    assert_eq!((rest.code, &told[0]["state"], told.as_array().map(Vec::len)), (Some(0), &json!("healed"), Some(1)), "{told}");
+    let output: Value = serde_json::from_str(&rest.stdout).expect("JSON");
+    assert_eq!((rest.code, &output[0]["state"], output.as_array().map(Vec::len)), (Some(0), &json!("healed"), Some(1)), "{output}");
     let none = run(&["--dry-run", "--output", "json"]);
     assert_eq!((none.code, none.stdout.trim()), (Some(4), "[]"));
     let audited = run_with(&[], &["audit", "--data-dir", data]);

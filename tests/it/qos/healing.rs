@@ -50,8 +50,8 @@ fn ports_are_as_before_when_placement_refuses() {
             stage.disarm();
             assert_eq!(ledger(&stage, server, None).await, nothing, "{step}");
         }
-        let found = ports(&stage, server).await;
-        assert_eq!(found[0].bindings[0].allocation(), None);
+        let rows = ports(&stage, server).await;
+        assert_eq!(rows[0].bindings[0].allocation(), None);
         heal(&stage, server).await;
         expect(&stage, server, None, &settled(&host)).await;
     });

@@ -31,8 +31,8 @@ async fn server(stage: &Stage) -> Uuid {
 }
 
 async fn delete_port(stage: &Stage, server: Uuid, kind: &str) {
-    let found = ports(stage, server).await;
-    let port = found.iter().find(|port| port.vnic_type == kind).expect("a port").id;
+    let rows = ports(stage, server).await;
+    let port = rows.iter().find(|port| port.vnic_type == kind).expect("a port").id;
     stage.admin.delete(&format!("/network/v2.0/ports/{port}")).await.expect(204);
 }
 

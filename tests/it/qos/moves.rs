@@ -114,8 +114,8 @@ fn the_source_of_an_evacuation_is_charged_until_it_returns() {
         stage.at_rest(server, "ACTIVE").await;
         let (target, migration) = (stage.host_of(server).await, migration(&stage, "cell1", server).await);
         assert_eq!(stage.holds(migration).await.len(), 3, "the host, its agent and its bridge");
-        let found = super::networks::ledger(&stage, server, Some(migration)).await;
-        assert!(found.iter().any(|line| line.starts_with("migration holds") && line.contains(&source)), "{found:#?}");
+        let holdings = super::networks::ledger(&stage, server, Some(migration)).await;
+        assert!(holdings.iter().any(|line| line.starts_with("migration holds") && line.contains(&source)), "{holdings:#?}");
         stage.power(&source, true).await;
         stage.paid(server).await;
         expect(&stage, server, Some(migration), &settled(&target)).await;
@@ -156,8 +156,8 @@ fn a_forced_move_is_refused_and_changes_nothing() {
         stage.admin.speaking("2.60").act(server, forced).await.expect(200);
         stage.ended(server).await;
         stage.force_down(&source, false).await;
-        let found = super::networks::ledger(&stage, server, None).await;
-        assert!(found.iter().any(|line| line.starts_with("server holds")), "{found:#?}");
+        let holdings = super::networks::ledger(&stage, server, None).await;
+        assert!(holdings.iter().any(|line| line.starts_with("server holds")), "{holdings:#?}");
         expect(&stage, server, None, &settled(&source)).await;
     });
 }

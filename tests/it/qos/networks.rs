@@ -83,10 +83,10 @@ impl Kind {
 /// Gives each host without one an Open vSwitch agent with a bridge of 10 Gbit/s each way.
 pub async fn give_bridges(stage: &Stage) {
     let placement = &stage.running.cloud.services.placement;
-    let known = placement.providers().await.expect("providers");
-    for host in known.iter().filter(|provider| provider.inventories.contains_key("VCPU")) {
+    let providers = placement.providers().await.expect("providers");
+    for host in providers.iter().filter(|provider| provider.inventories.contains_key("VCPU")) {
         let agent = format!("{}:Open vSwitch agent", host.name);
-        if known.iter().any(|provider| provider.name == agent) {
+        if providers.iter().any(|provider| provider.name == agent) {
             continue;
         }
         let (agent_id, bridge_id) = (stage.world().env.uuid(), stage.world().env.uuid());
@@ -152,9 +152,9 @@ pub async fn port(stage: &Stage, further: Value) -> Uuid {
 /// As [`port`], a user's.
 pub async fn port_of(user: &User, further: Value) -> Uuid {
     let networks = user.get("/network/v2.0/networks").await.expect(200).body;
-    let mut wanted = json!({"port": {"network_id": networks["networks"][0]["id"]}});
-    wanted["port"].as_object_mut().expect("a port").extend(further.as_object().expect("attributes").clone());
-    let made = user.post("/network/v2.0/ports", wanted).await.expect(201).body;
+    let mut body = json!({"port": {"network_id": networks["networks"][0]["id"]}});
+    body["port"].as_object_mut().expect("a port").extend(further.as_object().expect("attributes").clone());
+    let made = user.post("/network/v2.0/ports", body).await.expect(201).body;
     made["port"]["id"].as_str().expect("an id").parse().expect("an id")
 }
 
@@ -163,7 +163,7 @@ pub async fn port_of(user: &User, further: Value) -> Uuid {
 pub async fn ledger(stage: &Stage, server: Uuid, migration: Option<Uuid>) -> Vec<String> {
     let providers = stage.world().placement.providers().await.expect("providers");
     let names: BTreeMap<Uuid, &Provider> = providers.iter().map(|provider| (provider.uuid, provider)).collect();
-    let name = |provider: &Uuid| names.get(provider).map_or_else(|| "nobody".to_owned(), |known| known.name.clone());
+    let name = |provider: &Uuid| names.get(provider).map_or_else(|| "nobody".to_owned(), |provider| provider.name.clone());
     let mut lines = Vec::new();
     for (who, consumer) in [("server", Some(server)), ("migration", migration)] {
         let Some(consumer) = consumer else { continue };
@@ -178,9 +178,9 @@ pub async fn ledger(stage: &Stage, server: Uuid, migration: Option<Uuid>) -> Vec
     }
     for (number, port) in ports(stage, server).await.iter().enumerate() {
         for binding in &port.bindings {
-            let given: Vec<String> = binding.allocation().map(providers_named).unwrap_or_default().iter().map(name).collect();
-            let given = if given.is_empty() { "nothing".to_owned() } else { given.join(", ") };
-            lines.push(format!("port {number} {} on {}: {given}", binding.status, binding.host));
+            let providers: Vec<String> = binding.allocation().map(providers_named).unwrap_or_default().iter().map(name).collect();
+            let providers = if providers.is_empty() { "nothing".to_owned() } else { providers.join(", ") };
+            lines.push(format!("port {number} {} on {}: {providers}", binding.status, binding.host));
         }
     }
     lines.sort();
@@ -204,7 +204,7 @@ pub struct At<'a> {
 
 /// Checks that the server's ports have at these places what they ask for, and nowhere else anything.
 pub async fn expect(stage: &Stage, server: Uuid, migration: Option<Uuid>, places: &[At<'_>]) {
-    let found = ledger(stage, server, migration).await;
+    let holdings = ledger(stage, server, migration).await;
     let mut expected = Vec::new();
     let providers = stage.world().placement.providers().await.expect("providers");
     let names: BTreeMap<Uuid, &str> = providers.iter().map(|provider| (provider.uuid, provider.name.as_str())).collect();
@@ -220,8 +220,8 @@ pub async fn expect(stage: &Stage, server: Uuid, migration: Option<Uuid>, places
                 _ => Vec::new(),
             };
             let of: Vec<&str> = grants.iter().map(|grant| names[&grant.provider]).collect();
-            assert!(of.iter().all(|name| name.starts_with(&format!("{host}:"))), "port {number} on {host}: {of:?}\n{found:#?}");
-            assert!(status.is_none() || request.is_some() != of.is_empty(), "port {number}: {found:#?}");
+            assert!(of.iter().all(|name| name.starts_with(&format!("{host}:"))), "port {number} on {host}: {of:?}\n{holdings:#?}");
+            assert!(status.is_none() || request.is_some() != of.is_empty(), "port {number}: {holdings:#?}");
             for grant in &grants {
                 let sums = held.entry(names[&grant.provider]).or_default();
                 for (class, amount) in &grant.resources {
@@ -229,10 +229,10 @@ pub async fn expect(stage: &Stage, server: Uuid, migration: Option<Uuid>, places
                 }
             }
             if let Some(status) = status {
-                let given = binding.and_then(|binding| binding.allocation()).map(providers_named).unwrap_or_default();
-                let given: Vec<&str> = given.iter().map(|provider| names[provider]).collect();
-                let given = if given.is_empty() { "nothing".to_owned() } else { given.join(", ") };
-                expected.push(format!("port {number} {status} on {host}: {given}"));
+                let charges = binding.and_then(|binding| binding.allocation()).map(providers_named).unwrap_or_default();
+                let charges: Vec<&str> = charges.iter().map(|provider| names[provider]).collect();
+                let charges = if charges.is_empty() { "nothing".to_owned() } else { charges.join(", ") };
+                expected.push(format!("port {number} {status} on {host}: {charges}"));
             }
         }
         for (name, amounts) in held.iter().filter(|_| holder.is_some()) {
@@ -241,7 +241,7 @@ pub async fn expect(stage: &Stage, server: Uuid, migration: Option<Uuid>, places
         }
     }
     expected.sort();
-    assert_eq!(found, expected, "at {places:#?}");
+    assert_eq!(holdings, expected, "at {places:#?}");
     functions_are(stage, server, places).await;
     usage_is(stage, &[Some(server), migration]).await;
 }
@@ -268,10 +268,10 @@ async fn functions_are(stage: &Stage, server: Uuid, places: &[At<'_>]) {
 
 /// Returns the virtual functions that hosts have claimed for the server: host, port, address, physical function and physical network.
 pub async fn functions(stage: &Stage, server: Uuid) -> BTreeSet<(String, Uuid, String, String, String)> {
-    let mut found = BTreeSet::new();
+    let mut claims = BTreeSet::new();
     for (cell, host) in [("cell1", "cell1-host1"), ("cell1", "cell1-host2"), ("cell2", "cell2-host1"), ("cell2", "cell2-host2")] {
         for (_, claim) in stage.report(cell, host).await.claims.into_iter().filter(|(holder, _)| *holder == server) {
-            found.extend(
+            claims.extend(
                 claim
                     .functions
                     .into_iter()
@@ -279,7 +279,7 @@ pub async fn functions(stage: &Stage, server: Uuid) -> BTreeSet<(String, Uuid, S
             );
         }
     }
-    found
+    claims
 }
 
 /// Checks that nobody else uses anything of any network.

@@ -68,8 +68,8 @@ fn a_policy_removed_in_mid_move_leaves_nothing_at_either_end() {
             stage.cross(server).await;
             let target = stage.host_of(server).await;
             set_policy(&stage, server, Value::Null).await;
-            let asked = if end == "confirm" { stage.member.confirm(server).await } else { stage.member.revert(server).await };
-            assert!([202, 204].contains(&asked.status), "{}", asked.text);
+            let answer = if end == "confirm" { stage.member.confirm(server).await } else { stage.member.revert(server).await };
+            assert!([202, 204].contains(&answer.status), "{}", answer.text);
             stage.at_rest(server, "ACTIVE").await;
             if end == "revert" {
                 // A healing gives up the share of the source.
@@ -179,9 +179,9 @@ fn a_networks_policy_is_replaced_for_all_its_ports_or_none() {
         stage.admin.post("/network/v2.0/subnets", subnet).await.expect(201);
         let mut servers = Vec::new();
         for further in [json!({}), json!({}), json!({"qos_policy_id": small})] {
-            let mut wanted = json!({"port": {"network_id": network}});
-            wanted["port"].as_object_mut().expect("a port").extend(further.as_object().expect("attributes").clone());
-            let port = stage.admin.post("/network/v2.0/ports", wanted).await.expect(201).body["port"]["id"].clone();
+            let mut body = json!({"port": {"network_id": network}});
+            body["port"].as_object_mut().expect("a port").extend(further.as_object().expect("attributes").clone());
+            let port = stage.admin.post("/network/v2.0/ports", body).await.expect(201).body["port"]["id"].clone();
             let new = stage.server().flavor("m1.tiny").with("networks", json!([{"port": port}])).on_host("cell1-host1");
             servers.push(stage.create_by(&stage.admin, new).await);
         }

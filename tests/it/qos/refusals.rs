@@ -31,10 +31,10 @@ fn more_bandwidth_than_any_bridge_has_is_no_valid_host() {
         give_bridges(&stage).await;
         let policy = policy(&stage, Minimum { egress: 10_000_001, ..Minimum::default() }).await;
         let port = port(&stage, json!({"qos_policy_id": policy})).await;
-        let asked = stage.server().with("networks", json!([{"port": port}]));
-        let refused = asked.clone().ask(&stage.member.speaking("2.71")).await.expect(400);
+        let request = stage.server().with("networks", json!([{"port": port}]));
+        let refused = request.clone().ask(&stage.member.speaking("2.71")).await.expect(400);
         assert!(refused.message().contains("until microversion 2.72"), "{}", refused.text);
-        let server = id_of(&asked.ask(&stage.member).await.expect(202).body["server"]);
+        let server = id_of(&request.ask(&stage.member).await.expect(202).body["server"]);
         let shown = stage.at_rest(server, "ERROR").await;
         assert!(shown["fault"]["message"].as_str().unwrap_or_default().starts_with("No valid host was found."), "{shown:#}");
         expect(&stage, server, None, &[]).await;
@@ -57,8 +57,8 @@ fn the_last_bandwidth_of_a_cell_keeps_a_move_at_home() {
             action.to_string().contains("ports removed 1 (no provider of its network gives NET_BW_EGR_KILOBIT_PER_SEC 6000000"),
             "{action:#}"
         );
-        let told = stage.admin.get(&format!("/ops/v1/servers/{first}/destinations")).await.expect(200).body;
-        assert!(told.to_string().contains("no provider of its network gives"), "{told:#}");
+        let destinations = stage.admin.get(&format!("/ops/v1/servers/{first}/destinations")).await.expect(200).body;
+        assert!(destinations.to_string().contains("no provider of its network gives"), "{destinations:#}");
         stage.cross(first).await;
         stage.confirm(first).await;
     });
@@ -135,8 +135,8 @@ fn no_operation_brings_such_a_port_to_an_older_host() {
             id_of(&stage.server().with("networks", json!([{"port": asking}])).ask(&stage.member).await.expect(202).body["server"]);
         stage.at_rest(refused, "ERROR").await;
         let plain = stage.create(stage.server()).await;
-        let wanted = json!({"interfaceAttachment": {"port_id": asking}});
-        let attach = stage.member.post(&format!("/servers/{plain}/os-interface"), wanted).await.expect(400);
+        let body = json!({"interfaceAttachment": {"port_id": asking}});
+        let attach = stage.member.post(&format!("/servers/{plain}/os-interface"), body).await.expect(400);
         assert!(attach.message().contains("too old"), "{}", attach.text);
         assert_eq!(ledger(&stage, plain, None).await, [format!("port 0 ACTIVE on {}: nothing", stage.host_of(plain).await)]);
         for server in [refused, plain] {
@@ -211,12 +211,12 @@ fn a_move_gives_a_server_from_before_its_bandwidth() {
         let report = cellshift::chaos::audit::audit(stage.world()).await.expect("an audit");
         assert!(report.violations.iter().any(|one| one.message.contains("has no allocation")), "{report:#?}");
         stage.cross(server).await;
-        let found = ledger(&stage, server, None).await;
+        let holdings = ledger(&stage, server, None).await;
         let target = stage.host_of(server).await;
-        assert!(found.contains(&format!("port 0 INACTIVE on {source}: nothing")), "{found:#?}");
+        assert!(holdings.contains(&format!("port 0 INACTIVE on {source}: nothing")), "{holdings:#?}");
         assert!(
-            found.iter().any(|line| line.starts_with(&format!("port 0 ACTIVE on {target}: {target}:Open vSwitch agent"))),
-            "{found:#?}"
+            holdings.iter().any(|line| line.starts_with(&format!("port 0 ACTIVE on {target}: {target}:Open vSwitch agent"))),
+            "{holdings:#?}"
         );
         // A revert leads back to what there was.
         stage.revert(server).await;

@@ -41,7 +41,7 @@ fn credentials_outlive_token_keys_that_a_service_saw_go() {
         let member = service.user(data, "cellshift").await;
         let id = make(&member).await;
         let config = Config { data_dir: data.to_owned(), ..toml::from_str(&std::fs::read_to_string(file).expect("a file")).expect("TOML") };
-        assert_eq!(Search::new(&config, &[SEED]).found(|_, _| false), [], "the seed is nowhere in the clear");
+        assert_eq!(Search::new(&config, &[SEED]).leaks(|_, _| false), [], "the seed is nowhere in the clear");
         rotate(file, &[]);
         rotate(file, &["--forget-old"]);
         notices(&service, data, &member).await;

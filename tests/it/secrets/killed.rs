@@ -35,8 +35,8 @@ fn a_kill_in_the_middle_of_a_create_leaves_no_secrets() {
             let body = new.with("personality", personality(FILE)).body();
             let _ = member.speaking("2.56").try_post("/servers", body).await;
             assert!(!service.death().success(), "it was killed");
-            let found = search.found(while_it_lives);
-            assert!(found.is_empty(), "{step}: {found:#?}");
+            let leaks = search.leaks(while_it_lives);
+            assert!(leaks.is_empty(), "{step}: {leaks:#?}");
 
             let service = Service::start_logging(data, &["--config", &file], &log);
             let (member, admin) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);
@@ -45,8 +45,8 @@ fn a_kill_in_the_middle_of_a_create_leaves_no_secrets() {
             let shown = admin.show(server).await;
             assert_eq!(shown["status"], "ACTIVE", "{step}: {shown:#}");
             assert_eq!(shown["OS-EXT-SRV-ATTR:user_data"], USER_DATA.base64(), "{step}");
-            let found = search.found(while_it_lives);
-            assert!(found.is_empty(), "{step}: {found:#?}");
+            let leaks = search.leaks(while_it_lives);
+            assert!(leaks.is_empty(), "{step}: {leaks:#?}");
             let host = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host");
             let cell = host.split('-').next().expect("a cell");
             let disk = data.join("cells").join(cell).join("hosts").join(host).join("guests").join(server.to_string()).join("disk");
@@ -54,8 +54,8 @@ fn a_kill_in_the_middle_of_a_create_leaves_no_secrets() {
             member.delete(&format!("/servers/{server}")).await.expect(204);
             admin.settled(server).await;
             service.stop();
-            let found = search.found(nowhere);
-            assert!(found.is_empty(), "{step}: {found:#?}");
+            let leaks = search.leaks(nowhere);
+            assert!(leaks.is_empty(), "{step}: {leaks:#?}");
         });
         databases::remove(&config);
     }

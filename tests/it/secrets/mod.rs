@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use self::search::{Found, Mark, Search};
+use self::search::{Leak, Mark, Search};
 use crate::client::id_of;
 use crate::stage::{Stage, play, play_default};
 
@@ -65,13 +65,13 @@ fn first_boot(disk: &[u8]) -> Value {
 
 /// Checks that the guest has the password and the other values of its request.
 fn verify(disk: &[u8], password: &str, user_data: Option<Mark>, file: Option<Mark>) {
-    let told = first_boot(disk);
-    let hash = told["admin_pass_hash"].as_str().expect("a hash");
+    let config = first_boot(disk);
+    let hash = config["admin_pass_hash"].as_str().expect("a hash");
     ShaCrypt::default().verify_password(password.as_bytes(), hash).expect("the guest verifies its password");
     ShaCrypt::default().verify_password(b"another", hash).expect_err("no other password");
     let digest = |mark: Mark| Sha256::digest(mark.base64()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(told["user_data_sha256"], json!(user_data.map(digest)));
-    assert_eq!(told["files"], file.map_or_else(|| json!([]), personality));
+    assert_eq!(config["user_data_sha256"], json!(user_data.map(digest)));
+    assert_eq!(config["files"], file.map_or_else(|| json!([]), personality));
 }
 
 /// Returns the bytes that were written to a volume last.
@@ -86,7 +86,7 @@ fn end_of(path: &str) -> Vec<u8> {
 
 /// Searches after each effect of each operation until it is stopped, when the journal has the lines before the effect.
 struct Watch {
-    found: Arc<Mutex<Vec<(String, Found)>>>,
+    leaks: Arc<Mutex<Vec<(String, Leak)>>>,
     looks: Arc<Mutex<usize>>,
 }
 
@@ -97,15 +97,15 @@ impl Watch {
 
     /// Only after these steps; after all if none is named. A search takes time, and each operation must end in time.
     fn at(stage: &Stage, search: &Search, steps: &'static [&'static str]) -> Watch {
-        let watch = Watch { found: Arc::default(), looks: Arc::default() };
-        let (found, looks, search) = (watch.found.clone(), watch.looks.clone(), search.clone());
+        let watch = Watch { leaks: Arc::default(), looks: Arc::default() };
+        let (leaks, looks, search) = (watch.leaks.clone(), watch.looks.clone(), search.clone());
         stage.arm(move |point| {
             if point.moment != Moment::AfterEffect || !(steps.is_empty() || steps.contains(&point.step)) {
                 return StepFault::None;
             }
             let here = format!("{} {} {} {:?}", point.saga, point.step, point.side, point.moment);
             *looks.lock() += 1;
-            found.lock().extend(search.found(while_it_moves).into_iter().map(|place| (here.clone(), place)));
+            leaks.lock().extend(search.leaks(while_it_moves).into_iter().map(|place| (here.clone(), place)));
             StepFault::None
         });
         watch
@@ -115,8 +115,8 @@ impl Watch {
     fn end(self, stage: &Stage) {
         stage.disarm();
         assert!(*self.looks.lock() > 1, "it looked while something went on");
-        let found = self.found.lock();
-        assert!(found.is_empty(), "in flight: {found:#?}");
+        let leaks = self.leaks.lock();
+        assert!(leaks.is_empty(), "in flight: {leaks:#?}");
     }
 }
 
@@ -136,7 +136,7 @@ async fn deleted(stage: &Stage, server: Uuid, search: &Search) {
 async fn left_nowhere(stage: &Stage, search: &Search) {
     let last = Mutex::new(Vec::new());
     let look = || async {
-        *last.lock() = search.found(nowhere);
+        *last.lock() = search.leaks(nowhere);
         last.lock().is_empty()
     };
     let emptied = tokio::time::timeout(Duration::from_secs(20), stage.until("nothing is left", look)).await;
@@ -144,8 +144,8 @@ async fn left_nowhere(stage: &Stage, search: &Search) {
 }
 
 fn at_rest(search: &Search) {
-    let found = search.found(while_it_lives);
-    assert!(found.is_empty(), "{found:#?}");
+    let leaks = search.leaks(while_it_lives);
+    assert!(leaks.is_empty(), "{leaks:#?}");
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn a_search_finds_values_in_each_form() {
         let forms = [PASSWORD.value().to_owned(), json!([PASSWORD.value()]).to_string(), PASSWORD.base64()].into_iter().chain(encoded);
         for form in forms {
             stage.make_key_pair(&form).await;
-            let found = search.found(nowhere);
-            assert!(found.iter().any(|found| found.place == "api.key_pairs.name"), "{form}: {found:?}");
+            let leaks = search.leaks(nowhere);
+            assert!(leaks.iter().any(|leak| leak.place == "api.key_pairs.name"), "{form}: {leaks:?}");
             let api = &stage.world().api;
             api.delete_key_pair(&stage.member.user_id, &form).await.expect("the key pair goes");
         }
         let file = config.data_dir.join("marked");
         std::fs::write(&file, PASSWORD.value().bytes().map(|byte| format!("{byte:02X}")).collect::<String>()).expect("a file");
-        assert!(search.found(nowhere).iter().any(|found| found.place == "marked"));
+        assert!(search.leaks(nowhere).iter().any(|leak| leak.place == "marked"));
         std::fs::remove_file(file).expect("the file goes");
     });
 }
@@ -210,9 +210,9 @@ fn secrets_reach_the_guest_and_are_kept_nowhere_else() {
         stage.at_rest(server, "ACTIVE").await;
         verify(&disk_of(&stage, server).await, &generated, Some(NEXT_USER_DATA), None);
 
-        let told = stage.admin.get(&format!("/ops/v1/migrations?server={server}")).await.expect(200).text;
+        let text = stage.admin.get(&format!("/ops/v1/migrations?server={server}")).await.expect(200).text;
         for mark in ALL {
-            assert!(!told.contains(mark.value()) && !told.contains(&mark.base64()), "{told}");
+            assert!(!text.contains(mark.value()) && !text.contains(&mark.base64()), "{text}");
         }
         deleted(&stage, server, &search).await;
     });
@@ -242,7 +242,7 @@ fn a_move_leaves_user_data_in_the_servers_cell_alone() {
 /// The user data are in this cell and in no other.
 async fn only_in(stage: &Stage, search: &Search, cell: &str) {
     let here = |place: &str, mark| while_it_lives(place, mark) && (matches!(mark, Mark::File(_)) || place.starts_with(cell));
-    stage.until("the other cell has nothing of it", || async { search.found(here).is_empty() }).await;
+    stage.until("the other cell has nothing of it", || async { search.leaks(here).is_empty() }).await;
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_refused_operation_leaves_no_secrets() {
         let sagas = sagas.expect("the journal");
         assert_eq!(sagas.len(), 1);
         assert!(!sagas[0].context.contains("sealed"), "{}", sagas[0].context);
-        assert!(search.found(nowhere).is_empty());
+        assert!(search.leaks(nowhere).is_empty());
     });
 }
 

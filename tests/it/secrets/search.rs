@@ -65,7 +65,7 @@ impl Mark {
 
 /// A place of a value: a file's path below the data directory, or a database's name, a table and a column.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Found {
+pub struct Leak {
     pub place: String,
     pub value: &'static str,
 }
@@ -107,38 +107,38 @@ impl Search {
     }
 
     /// Returns the forbidden places of values.
-    pub fn found(&self, may_be: impl Fn(&str, Mark) -> bool) -> Vec<Found> {
-        let mut found = Vec::new();
-        self.look_in_files(&self.config.data_dir, &may_be, &mut found);
+    pub fn leaks(&self, may_be: impl Fn(&str, Mark) -> bool) -> Vec<Leak> {
+        let mut leaks = Vec::new();
+        self.look_in_files(&self.config.data_dir, &may_be, &mut leaks);
         for (name, url) in self.databases() {
-            self.look_in_tables(&name, &url, &may_be, &mut found);
+            self.look_in_tables(&name, &url, &may_be, &mut leaks);
         }
-        found.sort();
-        found.dedup();
-        found
+        leaks.sort();
+        leaks.dedup();
+        leaks
     }
 
-    fn look(&self, place: &str, content: &[u8], may_be: &impl Fn(&str, Mark) -> bool, found: &mut Vec<Found>) {
+    fn look(&self, place: &str, content: &[u8], may_be: &impl Fn(&str, Mark) -> bool, leaks: &mut Vec<Leak>) {
         if !self.any.is_match(content) {
             return;
         }
         let here = self.marks.iter().filter(|(mark, pattern)| pattern.is_match(content) && !may_be(place, *mark));
-        found.extend(here.map(|(mark, _)| Found { place: place.to_owned(), value: mark.value() }));
+        leaks.extend(here.map(|(mark, _)| Leak { place: place.to_owned(), value: mark.value() }));
     }
 
-    fn look_in_files(&self, dir: &Path, may_be: &impl Fn(&str, Mark) -> bool, found: &mut Vec<Found>) {
+    fn look_in_files(&self, dir: &Path, may_be: &impl Fn(&str, Mark) -> bool, leaks: &mut Vec<Leak>) {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                self.look_in_files(&path, may_be, found);
+                self.look_in_files(&path, may_be, leaks);
             } else {
                 // A file that disappears meanwhile has no match.
-                let _ = self.look_in_file(&path, may_be, found);
+                let _ = self.look_in_file(&path, may_be, leaks);
             }
         }
     }
 
-    fn look_in_file(&self, path: &Path, may_be: &impl Fn(&str, Mark) -> bool, found: &mut Vec<Found>) -> std::io::Result<()> {
+    fn look_in_file(&self, path: &Path, may_be: &impl Fn(&str, Mark) -> bool, leaks: &mut Vec<Leak>) -> std::io::Result<()> {
         let place = path.strip_prefix(&self.config.data_dir).expect("a path below it").to_string_lossy().into_owned();
         let mut file = File::open(path)?;
         let about = file.metadata()?;
@@ -150,17 +150,17 @@ impl Search {
             _ => 0,
         };
         let parts = if size - from > 2 * ENDS { vec![(from, ENDS), (size - ENDS, ENDS)] } else { vec![(from, size - from)] };
-        let before = found.len();
+        let before = leaks.len();
         let mut holds = false;
         for (start, length) in parts {
             let mut content = Vec::new();
             file.seek(SeekFrom::Start(start))?;
             std::io::Read::by_ref(&mut file).take(length).read_to_end(&mut content)?;
             holds |= self.any.is_match(&content);
-            self.look(&place, &content, may_be, found);
+            self.look(&place, &content, may_be, leaks);
         }
         // A value that is allowed now may be forbidden later.
-        if !holds && found.len() == before {
+        if !holds && leaks.len() == before {
             self.clean.lock().insert(path.to_owned(), (size, written));
         } else {
             self.clean.lock().remove(path);
@@ -183,7 +183,7 @@ impl Search {
         all
     }
 
-    fn look_in_tables(&self, name: &str, url: &str, may_be: &impl Fn(&str, Mark) -> bool, found: &mut Vec<Found>) {
+    fn look_in_tables(&self, name: &str, url: &str, may_be: &impl Fn(&str, Mark) -> bool, leaks: &mut Vec<Leak>) {
         let mut conn = match url.starts_with("postgres") {
             true => Kind::Pg(PgConnection::establish(url).expect("PostgreSQL answers")),
             false => {
@@ -212,7 +212,7 @@ impl Search {
                 let row: Value = serde_json::from_str(&row).expect("a row");
                 for (column, value) in row.as_object().expect("columns") {
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    self.look(&format!("{name}.{table}.{column}"), text.as_bytes(), may_be, found);
+                    self.look(&format!("{name}.{table}.{column}"), text.as_bytes(), may_be, leaks);
                 }
             }
         }
@@ -220,10 +220,10 @@ impl Search {
 }
 
 fn lines(conn: &mut Kind, query: &str) -> Vec<String> {
-    let found: Vec<Line> = match conn {
+    let rows: Vec<Line> = match conn {
         Kind::Pg(conn) => sql_query(query).load(conn),
         Kind::Sqlite(conn) => sql_query(query).load(conn),
     }
     .unwrap_or_else(|error| panic!("{query}: {error}"));
-    found.into_iter().map(|line| line.line).collect()
+    rows.into_iter().map(|line| line.line).collect()
 }

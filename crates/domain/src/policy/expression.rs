@@ -41,7 +41,7 @@ pub(super) enum Expression {
     Any(Vec<Expression>),
 }
 
-/// One side of a comparison.
+/// A side of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Operand {
     Literal(String),

@@ -402,8 +402,8 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
 
 /// Keeps the file's owner: an administrator may rotate the keys of a service that runs as another user.
 fn keep_owner(before: &Metadata, fresh: &tempfile::NamedTempFile) -> std::io::Result<()> {
-    let made = fresh.as_file().metadata()?;
-    if (made.uid(), made.gid()) == (before.uid(), before.gid()) {
+    let metadata = fresh.as_file().metadata()?;
+    if (metadata.uid(), metadata.gid()) == (before.uid(), before.gid()) {
         return Ok(());
     }
     std::os::unix::fs::chown(fresh.path(), Some(before.uid()), Some(before.gid()))

@@ -80,8 +80,8 @@ macro_rules! in_domains {
             if !$crate::identity::storable(name) {
                 return Ok(None);
             }
-            let named = $table::table.filter($table::domain_id.eq(domain_id)).filter($table::name.eq(name));
-            Ok(named.select($row::as_select()).first(conn).optional()?)
+            let statement = $table::table.filter($table::domain_id.eq(domain_id)).filter($table::name.eq(name));
+            Ok(statement.select($row::as_select()).first(conn).optional()?)
         }
 
         /// Conflict if another row of the domain has this name.

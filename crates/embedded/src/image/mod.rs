@@ -24,7 +24,7 @@ use cellshift_store::{Conn, Db, DbError};
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::bytes_on_disk::{self, GivenUp, Keep, Unplaced};
+use crate::bytes_on_disk::{self, Keep, RecordGone, Unplaced};
 use crate::stored_bytes::{self, StoredBytes};
 use crate::transaction::{TransactionError, Transactions};
 pub use cellshift_neighbours::image::*;
@@ -94,9 +94,9 @@ impl EmbeddedImage {
     }
 
     async fn delete(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
-        let given_up = self.write(fence, move |conn| Ok(GivenUp::with_record(id, || rows::delete(conn, &id.to_string()))?)).await?;
+        let proof = self.write(fence, move |conn| Ok(RecordGone::with_record(id, || rows::delete(conn, &id.to_string()))?)).await?;
         // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
-        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
+        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, proof).await
     }
 
     /// Stores the bytes of an image, which then has the status `to`.
@@ -221,7 +221,7 @@ impl ImageService for EmbeddedImage {
         let stored = images.into_iter().zip(lengths).map(|(image, length)| {
             let expected = image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
             let content = image.os_hash_value.map(|hash| (expected, hash));
-            StoredBytes { id: image.id, path: self.path(image.id), found: length, expected, at_least: false, content }
+            StoredBytes { id: image.id, path: self.path(image.id), length, expected, at_least: false, content }
         });
         Ok(stored.collect())
     }

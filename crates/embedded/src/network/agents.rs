@@ -40,20 +40,20 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 async fn list(caller: Caller, hosts: web::Data<dyn AgentHosts>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     reader(&caller)?;
     let query = ListQuery::of(&request)?;
-    let all = if caller.0.is_admin() { all(&**hosts).await? } else { Vec::new() };
-    query.answer(&request, "agents", all)
+    let agents = if caller.0.is_admin() { every_agent(&**hosts).await? } else { Vec::new() };
+    query.answer(&request, "agents", agents)
 }
 
 async fn show(caller: Caller, hosts: web::Data<dyn AgentHosts>, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     reader(&caller)?;
-    let all = if caller.0.is_admin() { all(&**hosts).await? } else { Vec::new() };
-    let agent = all.into_iter().find(|agent| agent["id"] == id.as_str());
+    let agents = if caller.0.is_admin() { every_agent(&**hosts).await? } else { Vec::new() };
+    let agent = agents.into_iter().find(|agent| agent["id"] == id.as_str());
     let agent = agent.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Agent {id} could not be found.")))?;
     Ok(HttpResponse::Ok().json(json!({"agent": agent})))
 }
 
 /// Returns all agents, by host.
-async fn all(hosts: &dyn AgentHosts) -> Result<Vec<Value>, ApiError> {
+async fn every_agent(hosts: &dyn AgentHosts) -> Result<Vec<Value>, ApiError> {
     let hosts = hosts.all().await?;
     Ok(hosts.iter().flat_map(|host| agents(&host.name, &host.network).into_iter().map(|agent| body(host, &agent))).collect())
 }

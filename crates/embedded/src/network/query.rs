@@ -67,26 +67,26 @@ impl ListQuery {
 
     /// Returns the matching part of `items` under the collection's name.
     pub(super) fn answer(&self, request: &HttpRequest, collection: &str, items: Vec<Value>) -> Result<HttpResponse, ApiError> {
-        let mut kept = Vec::new();
+        let mut page = Vec::new();
         for item in items {
             if self.matches(&item)? {
-                kept.push(item);
+                page.push(item);
             }
         }
-        paging::sort(&mut kept, &self.order, |item, key| text(&item[key.as_str()]));
-        if let Some(marker) = self.marker.as_deref().filter(|marker| !paging::begin_after(&mut kept, |item| item["id"] == *marker)) {
+        paging::sort(&mut page, &self.order, |item, key| text(&item[key.as_str()]));
+        if let Some(marker) = self.marker.as_deref().filter(|marker| !paging::begin_after(&mut page, |item| item["id"] == *marker)) {
             return Err(error(StatusCode::BAD_REQUEST, format!("The marker {marker} could not be found.")));
         }
-        let more = self.limit.is_some_and(|limit| limit > 0 && kept.len() > limit);
+        let more = self.limit.is_some_and(|limit| limit > 0 && page.len() > limit);
         if let Some(limit) = self.limit.filter(|limit| *limit > 0) {
-            kept.truncate(limit);
+            page.truncate(limit);
         }
         let mut body = Map::new();
         if more {
-            let marker = kept.last().map(|item| text(&item["id"])).unwrap_or_default();
+            let marker = page.last().map(|item| text(&item["id"])).unwrap_or_default();
             body.insert(format!("{collection}_links"), json!([{"rel": "next", "href": paging::next(request, &["marker"], &marker)}]));
         }
-        body.insert(collection.to_owned(), kept.into_iter().map(|item| self.reduced(item)).collect());
+        body.insert(collection.to_owned(), page.into_iter().map(|item| self.reduced(item)).collect());
         Ok(HttpResponse::Ok().json(body))
     }
 

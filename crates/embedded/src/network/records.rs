@@ -325,7 +325,7 @@ pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &At
     let mut value = serde_json::to_value(current).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
     for (name, new) in changes {
         value[name.as_str()] = new.clone();
-        // One at a time, so that the message can name the attribute.
+        // Each change is checked alone, so that the message can name the attribute.
         if let Err(error) = T::deserialize(&value) {
             return Err(ServiceError::Invalid(reason!("Invalid input for {name}. Reason: {error}.")));
         }
@@ -351,8 +351,8 @@ pub(super) const OWNER: [&str; 2] = ["project_id", "tenant_id"];
 
 /// Takes the owner out of a creation's attributes: the caller's project, or another project if an administrator names it.
 pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<String, ServiceError> {
-    let named = OWNER.map(|name| attributes.remove(name)).into_iter().flatten().next();
-    match named {
+    let owner = OWNER.map(|name| attributes.remove(name)).into_iter().flatten().next();
+    match owner {
         None => Ok(scope.project_id.clone()),
         Some(Value::String(project)) if project.is_empty() || project.chars().count() > PROJECT_ID_MAX => {
             Err(ServiceError::Invalid(reason!("Invalid input for project_id. Reason: it has not 1 to {PROJECT_ID_MAX} characters.")))

@@ -37,11 +37,11 @@ impl RequestBody {
     }
 
     fn fields(&self) -> BTreeSet<String> {
-        let named = attributes::paths(self.attributes, self.creating).chain(self.beforehand.iter().map(|name| (*name).to_owned()));
+        let paths = attributes::paths(self.attributes, self.creating).chain(self.beforehand.iter().map(|name| (*name).to_owned()));
         if self.resource.is_empty() {
-            return named.collect();
+            return paths.collect();
         }
-        let below = named.map(|name| format!("{}.{name}", self.resource));
+        let below = paths.map(|name| format!("{}.{name}", self.resource));
         below.chain([self.resource.to_owned()]).chain(self.several.map(str::to_owned)).collect()
     }
 }

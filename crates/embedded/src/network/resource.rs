@@ -156,8 +156,8 @@ async fn list<R: Resource>(call: Call) -> Result<HttpResponse, ApiError> {
 
 async fn show<R: Resource>(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&call.request)?;
-    let shown = R::find(&call.service, reader(&call.caller)?, id_of(R::KIND, &id)?).await.map_err(refusal)?;
-    Ok(query.one(R::NAME, shown.body(&call.caller)?))
+    let resource = R::find(&call.service, reader(&call.caller)?, id_of(R::KIND, &id)?).await.map_err(refusal)?;
+    Ok(query.one(R::NAME, resource.body(&call.caller)?))
 }
 
 async fn create<R: Resource>(call: Call, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {

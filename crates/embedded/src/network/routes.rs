@@ -121,11 +121,11 @@ pub(super) enum Creation {
 /// Returns the attributes of one resource under its name, or those of several in a list under their name. A list is made as a whole, or not
 /// at all.
 pub(super) fn creation(body: Value, one: &str, several: &str) -> Result<Creation, ApiError> {
-    let listed = match body.get(several) {
+    let list = match body.get(several) {
         None => return attributes(body, one).map(Creation::One),
-        Some(listed) => listed.as_array().filter(|list| (1..=SEVERAL_MAX).contains(&list.len())),
+        Some(value) => value.as_array().filter(|list| (1..=SEVERAL_MAX).contains(&list.len())),
     };
-    let all = listed.and_then(|list| list.iter().map(|item| item.as_object().cloned()).collect::<Option<Vec<_>>>());
+    let all = list.and_then(|list| list.iter().map(|item| item.as_object().cloned()).collect::<Option<Vec<_>>>());
     let wrong = || error(StatusCode::BAD_REQUEST, format!("Invalid request: '{several}' is a list of 1 to {SEVERAL_MAX} objects"));
     all.map(Creation::Several).ok_or_else(wrong)
 }

@@ -154,15 +154,15 @@ fn list<'a>(value: &'a Value, what: &str, most: usize) -> Result<&'a [Value], St
 
 /// Checks each element, and refuses duplicates.
 fn distinct(list: &[Value], check: impl Fn(&Value) -> Checked) -> Checked {
-    let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
+    let (mut seen, mut values) = (HashSet::new(), Vec::with_capacity(list.len()));
     for element in list {
         let element = check(element)?;
         if !seen.insert(element.to_string()) {
             return Err(format!("Duplicate item '{}'", shown(&element)));
         }
-        kept.push(element);
+        values.push(element);
     }
-    Ok(Value::Array(kept))
+    Ok(Value::Array(values))
 }
 
 /// Returns an object that has these keys and no others.
@@ -212,7 +212,7 @@ pub(super) fn fixed_ips(value: &Value) -> Checked {
 
 /// Allows several addresses in one subnet, but no address twice.
 fn distinct_addresses(list: &[Value]) -> Checked {
-    let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
+    let (mut seen, mut addresses) = (HashSet::new(), Vec::with_capacity(list.len()));
     for request in list {
         let map = object(request, &FIXED_IP)?;
         let mut fixed = Map::new();
@@ -226,9 +226,9 @@ fn distinct_addresses(list: &[Value]) -> Checked {
             }
             fixed.insert("ip_address".into(), Value::from(address.to_string()));
         }
-        kept.push(Value::Object(fixed));
+        addresses.push(Value::Object(fixed));
     }
-    Ok(Value::Array(kept))
+    Ok(Value::Array(addresses))
 }
 
 pub(super) fn security_groups(value: &Value) -> Checked {
@@ -245,7 +245,7 @@ pub(super) fn address_pairs(value: &Value) -> Checked {
     distinct(list(value, "allowed address pairs", ADDRESS_PAIRS_MAX)?, |pair| {
         let map = object(pair, &ADDRESS_PAIR)?;
         let text = string(&map["ip_address"])?;
-        let (address, kept) = match text.split_once('/') {
+        let (address, value) = match text.split_once('/') {
             None => (ip(&map["ip_address"])?, address(&map["ip_address"])?),
             Some((first, _)) => {
                 let block = Cidr::parse(text).ok_or_else(|| format!("'{}' is not a valid IP subnet", shortened(text)))?;
@@ -255,7 +255,7 @@ pub(super) fn address_pairs(value: &Value) -> Checked {
         if address.is_multicast() {
             return Err(format!("'{}' is a multicast address", shortened(text)));
         }
-        let mut pair = Map::from_iter([("ip_address".to_owned(), kept)]);
+        let mut pair = Map::from_iter([("ip_address".to_owned(), value)]);
         if let Some(mac_value) = map.get("mac_address").filter(|mac_value| !mac_value.is_null()) {
             pair.insert("mac_address".into(), mac(mac_value)?);
         }
@@ -267,17 +267,17 @@ pub(super) fn dhcp_options(value: &Value) -> Checked {
     distinct(list(value, "DHCP options", DHCP_OPTIONS_MAX)?, |option| {
         let map = object(option, &DHCP_OPTION)?;
         let name = one_line(&map["opt_name"])?;
-        let mut kept = Map::from_iter([("opt_name".to_owned(), Value::from(name))]);
+        let mut option = Map::from_iter([("opt_name".to_owned(), Value::from(name))]);
         let empty_is_fine = MAY_BE_EMPTY.contains(&name) && map["opt_value"].as_str() == Some("");
         let option_value = match &map["opt_value"] {
             option_text if option_text.is_null() || empty_is_fine => option_text.clone(),
             option_text => Value::from(one_line(option_text)?),
         };
-        kept.insert("opt_value".into(), option_value);
+        option.insert("opt_value".into(), option_value);
         if let Some(version) = map.get("ip_version") {
-            kept.insert("ip_version".into(), ip_version(version)?);
+            option.insert("ip_version".into(), ip_version(version)?);
         }
-        Ok(Value::Object(kept))
+        Ok(Value::Object(option))
     })
 }
 
@@ -336,14 +336,14 @@ pub(super) fn gateway(value: &Value) -> Checked {
         return Ok(Value::Null);
     }
     let map = object(value, &GATEWAY)?;
-    let mut kept = Map::from_iter([("network_id".to_owned(), id(&map["network_id"])?)]);
+    let mut gateway = Map::from_iter([("network_id".to_owned(), id(&map["network_id"])?)]);
     if let Some(snat) = map.get("enable_snat") {
-        kept.insert("enable_snat".into(), flag(snat)?);
+        gateway.insert("enable_snat".into(), flag(snat)?);
     }
     if let Some(addresses) = map.get("external_fixed_ips").filter(|addresses| !addresses.is_null()) {
-        kept.insert("external_fixed_ips".into(), fixed_ips(addresses)?);
+        gateway.insert("external_fixed_ips".into(), fixed_ips(addresses)?);
     }
-    Ok(Value::Object(kept))
+    Ok(Value::Object(gateway))
 }
 
 /// Checks hints of availability zones. There are no zones of networks and routers, so the list is empty.

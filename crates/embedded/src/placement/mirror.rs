@@ -117,8 +117,8 @@ impl Providers {
             }
             inside.extend(new);
         }
-        let kept = self.by_name.values().filter(|entry| inside.contains(&entry.offer.provider.uuid));
-        kept.map(|entry| (Provider::clone(&entry.offer.provider), self.parent_of(entry))).collect()
+        let entries = self.by_name.values().filter(|entry| inside.contains(&entry.offer.provider.uuid));
+        entries.map(|entry| (Provider::clone(&entry.offer.provider), self.parent_of(entry))).collect()
     }
 
     fn parent_of(&self, entry: &Entry) -> Option<Uuid> {

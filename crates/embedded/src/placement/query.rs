@@ -202,8 +202,8 @@ fn aggregates(name: &str, text: &str) -> Result<BTreeSet<Uuid>, ApiError> {
 
 /// Refuses traits and resource classes that do not exist.
 pub(super) async fn exist(service: &EmbeddedPlacement, traits: &[&Traits], classes: BTreeSet<&String>) -> Result<(), ApiError> {
-    let named = |traits: &&Traits| !traits.required.is_empty() || !traits.forbidden.is_empty();
-    if traits.iter().any(named) {
+    let has_names = |traits: &&Traits| !traits.required.is_empty() || !traits.forbidden.is_empty();
+    if traits.iter().any(has_names) {
         let there: BTreeSet<String> = service.traits().await.map_err(refusal)?.into_iter().collect();
         let names: BTreeSet<&String> = traits.iter().flat_map(|traits| traits.required.iter().flatten().chain(&traits.forbidden)).collect();
         let missing: Vec<&str> = names.into_iter().filter(|name| !there.contains(*name)).map(String::as_str).collect();

@@ -52,7 +52,7 @@ use self::attachments::from_attachments;
 use self::volumes::reading::load;
 use self::volumes::records::{self as rows, VolumeRow};
 use crate::ServiceError;
-use crate::bytes_on_disk::{self, GivenUp};
+use crate::bytes_on_disk::{self, RecordGone};
 use crate::image::ImageService;
 use crate::stored_bytes::{self, StoredBytes};
 use crate::transaction::{TransactionError, Transactions};
@@ -106,9 +106,9 @@ impl EmbeddedVolume {
                 };
             }
             // The bytes of an unfinished volume cannot be trusted, so their file counts as unknown.
-            let made = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
-            let made = made.chain(snapshots::give_up_unfinished(conn, now)?).chain(backups::give_up_unfinished(conn, now)?);
-            Ok(made.collect::<BTreeSet<_>>())
+            let ids = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
+            let ids = ids.chain(snapshots::give_up_unfinished(conn, now)?).chain(backups::give_up_unfinished(conn, now)?);
+            Ok(ids.collect::<BTreeSet<_>>())
         });
         let names = names.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| names.contains(name)).await?;
@@ -129,9 +129,9 @@ impl EmbeddedVolume {
     where
         F: FnOnce(&mut Conn) -> Result<(), TransactionError> + Send + 'static,
     {
-        let given_up = self.write(fence, move |conn| GivenUp::with_record(id, || delete(conn))).await?;
+        let proof = self.write(fence, move |conn| RecordGone::with_record(id, || delete(conn))).await?;
         // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
-        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
+        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, proof).await
     }
 }
 
@@ -225,7 +225,7 @@ impl VolumeService for EmbeddedVolume {
             let written = volume.made_size.and_then(|size| u64::try_from(size).ok());
             let content = written.zip(volume.made_sha256);
             let expected = gibibytes(volume.size_gb);
-            Ok(StoredBytes { id, path: self.path(id), found: length, expected, at_least: true, content })
+            Ok(StoredBytes { id, path: self.path(id), length, expected, at_least: true, content })
         });
         stored.collect()
     }

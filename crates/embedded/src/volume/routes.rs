@@ -98,8 +98,8 @@ pub(super) fn not_found(what: &str, id: &str) -> ApiError {
 
 /// Returns the only action of a body, with its parameters.
 pub(super) fn named_action(body: Map<String, Value>) -> Result<(String, Value), ApiError> {
-    let mut named = body.into_iter();
-    match (named.next(), named.next()) {
+    let mut fields = body.into_iter();
+    match (fields.next(), fields.next()) {
         (Some(action), None) => Ok(action),
         _ => Err(bad_request("The body must name one action.")),
     }

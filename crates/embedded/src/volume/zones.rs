@@ -43,7 +43,7 @@ const EXTENSIONS: [(&str, &str, &str); 23] = [
 ];
 
 async fn extensions(_: Caller) -> HttpResponse {
-    let shown = EXTENSIONS
+    let extensions = EXTENSIONS
         .map(|(name, alias, updated)| json!({"name": name, "alias": alias, "description": name, "updated": updated, "links": []}));
-    HttpResponse::Ok().json(json!({"extensions": shown}))
+    HttpResponse::Ok().json(json!({"extensions": extensions}))
 }

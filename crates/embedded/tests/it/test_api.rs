@@ -39,7 +39,7 @@ impl Authenticator for TokensAreCallers {
     }
 }
 
-/// One API behind the door.
+/// An API behind the door.
 pub struct TestApi {
     door: Door,
 }

@@ -22,7 +22,7 @@ pub(super) struct Answers {
 
 /// The answers of one service since its start, and the requests that it has not answered yet.
 #[derive(Clone, PartialEq, Debug)]
-pub struct AnswersTaken {
+pub struct AnswerCounts {
     pub in_flight: i64,
     /// Each bucket's upper bound in seconds, and the number of its answers, in the order of the bounds. Longer answers are in `beyond`.
     pub buckets: Vec<(f64, u64)>,
@@ -31,7 +31,7 @@ pub struct AnswersTaken {
     pub failures: u64,
 }
 
-impl AnswersTaken {
+impl AnswerCounts {
     /// Returns the number of all answers.
     pub fn answered(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum::<u64>() + self.beyond
@@ -49,9 +49,9 @@ impl Answers {
         self.failures.fetch_add(u64::from(status >= 500), Ordering::Relaxed);
     }
 
-    pub(super) fn taken(&self, in_flight: i64) -> AnswersTaken {
+    pub(super) fn counts(&self, in_flight: i64) -> AnswerCounts {
         let counts = || self.counts.iter().map(|count| count.load(Ordering::Relaxed));
-        AnswersTaken {
+        AnswerCounts {
             in_flight,
             buckets: UPPER.iter().copied().zip(counts()).collect(),
             beyond: counts().next_back().unwrap_or_default(),
@@ -71,7 +71,7 @@ mod tests {
             answers.observe(200, took);
         }
         answers.observe(503, Duration::ZERO);
-        let counts = answers.taken(2);
+        let counts = answers.counts(2);
         assert_eq!((counts.in_flight, counts.beyond, counts.buckets[0]), (2, 1, (FIRST, 3)));
         assert_eq!((counts.answered(), counts.failures), (5, 1));
         let (bound, _) = counts.buckets.iter().rfind(|(_, count)| *count > 0).copied().unwrap();

@@ -12,7 +12,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 /// A metric as documents describe it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct MetricDescription {
     /// The name in queries. A histogram's samples also end with `_bucket`, `_sum` and `_count`.
     pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
@@ -27,35 +27,35 @@ pub struct Told {
 #[derive(Default)]
 pub(super) struct Book {
     registry: Registry,
-    told: Vec<Told>,
+    descriptions: Vec<MetricDescription>,
 }
 
 impl Book {
     /// Registers counters with these labels. The name ends with `_total`.
     pub(super) fn counters<const N: usize>(&mut self, name: &'static str, labels: [&'static str; N], help: &'static str) -> Counters<N> {
         let counters = Labelled { labels, family: Family::default() };
-        self.add(Told { name, kind: "counter", labels: labels.to_vec(), help }, counters.family.clone());
+        self.add(MetricDescription { name, kind: "counter", labels: labels.to_vec(), help }, counters.family.clone());
         counters
     }
 
     /// Registers a counter without labels.
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Tally {
         let counter = Counter::default();
-        self.add(Told { name, kind: "counter", labels: Vec::new(), help }, counter.clone());
+        self.add(MetricDescription { name, kind: "counter", labels: Vec::new(), help }, counter.clone());
         Tally(counter)
     }
 
     /// Registers gauges with these labels.
     pub(super) fn gauges<const N: usize>(&mut self, name: &'static str, labels: [&'static str; N], help: &'static str) -> Gauges<N> {
         let gauges = Labelled { labels, family: Family::default() };
-        self.add(Told { name, kind: "gauge", labels: labels.to_vec(), help }, gauges.family.clone());
+        self.add(MetricDescription { name, kind: "gauge", labels: labels.to_vec(), help }, gauges.family.clone());
         gauges
     }
 
     /// Registers a gauge without labels.
     pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Level {
         let gauge = Gauge::default();
-        self.add(Told { name, kind: "gauge", labels: Vec::new(), help }, gauge.clone());
+        self.add(MetricDescription { name, kind: "gauge", labels: Vec::new(), help }, gauge.clone());
         Level(gauge)
     }
 
@@ -68,13 +68,13 @@ impl Book {
         new: fn() -> Histogram,
     ) -> Durations<N> {
         let durations = Labelled { labels, family: Family::new_with_constructor(new) };
-        self.add(Told { name, kind: "histogram", labels: labels.to_vec(), help }, durations.family.clone());
+        self.add(MetricDescription { name, kind: "histogram", labels: labels.to_vec(), help }, durations.family.clone());
         durations
     }
 
     /// Lists a metric that a collector encodes.
-    pub(super) fn collects(&mut self, description: Told) {
-        self.told.push(description);
+    pub(super) fn collects(&mut self, description: MetricDescription) {
+        self.descriptions.push(description);
     }
 
     /// Returns the registry, for collectors.
@@ -83,18 +83,18 @@ impl Book {
     }
 
     /// Ends the registration, and returns the registry with the list.
-    pub(super) fn close(self) -> (Registry, Vec<Told>) {
-        (self.registry, self.told)
+    pub(super) fn close(self) -> (Registry, Vec<MetricDescription>) {
+        (self.registry, self.descriptions)
     }
 
     /// The encoder appends the unit and `_total`, so both are taken off the name that readers see.
-    fn add(&mut self, description: Told, metric: impl Metric) {
+    fn add(&mut self, description: MetricDescription, metric: impl Metric) {
         let base = description.name.strip_suffix("_total").unwrap_or(description.name);
         match [("_seconds", Unit::Seconds), ("_bytes", Unit::Bytes)].into_iter().find(|(suffix, _)| base.ends_with(suffix)) {
             Some((suffix, unit)) => self.registry.register_with_unit(&base[..base.len() - suffix.len()], description.help, unit, metric),
             None => self.registry.register(base, description.help, metric),
         }
-        self.told.push(description);
+        self.descriptions.push(description);
     }
 }
 

@@ -19,10 +19,10 @@ use chrono::{DateTime, Utc};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub use self::answers::AnswerCounts;
 use self::answers::Answers;
-pub use self::answers::AnswersTaken;
 use self::book::{Book, Counters, Durations, Gauges};
-pub use self::book::{Level, Tally, Told, Within};
+pub use self::book::{Level, MetricDescription, Tally, Within};
 use self::database::Databases;
 pub use self::database::{CallKind, DatabaseMetrics};
 pub use self::stopwatch::Stopwatch;
@@ -71,7 +71,7 @@ pub struct Metrics {
 
 struct All {
     registry: Registry,
-    told: Vec<Told>,
+    descriptions: Vec<MetricDescription>,
     http: Http,
     operations: Operations,
     waiting: Waiting,
@@ -166,8 +166,8 @@ impl Metrics {
     }
 
     /// Returns all metrics as documents describe them, also those that have no sample yet.
-    pub fn told(&self) -> &[Told] {
-        self.all.as_ref().map_or(&[], |all| &all.told)
+    pub fn descriptions(&self) -> &[MetricDescription] {
+        self.all.as_ref().map_or(&[], |all| &all.descriptions)
     }
 
     /// Counts a request as in flight until the guard is dropped.
@@ -178,7 +178,7 @@ impl Metrics {
     /// Counts an answered request. `route` is its pattern; none if it was answered before a route was found.
     pub fn request_ended(&self, route: Option<&str>, method: &str, status: u16, took: Duration) {
         let Some(all) = &self.all else { return };
-        let (route, method) = (route.unwrap_or("none"), known_method(method));
+        let (route, method) = (route.unwrap_or("none"), method_label(method));
         all.http.requests.of([route, method, &status.to_string()]).inc();
         all.http.seconds.observe([route, method], took);
         all.http.answers.observe(status, took);
@@ -191,8 +191,8 @@ impl Metrics {
     }
 
     /// Returns the durations of all answers since the start; none if metrics are switched off.
-    pub fn answers(&self) -> Option<AnswersTaken> {
-        self.all.as_ref().map(|all| all.http.answers.taken(all.http.in_flight.get()))
+    pub fn answers(&self) -> Option<AnswerCounts> {
+        self.all.as_ref().map(|all| all.http.answers.counts(all.http.in_flight.get()))
     }
 
     /// Counts a request for an operation: `accepted`, `refused`, or `unknown` if it may have begun.
@@ -379,9 +379,9 @@ impl Metrics {
 }
 
 /// Keeps the values of the label bounded, because a client may send any word.
-fn known_method(method: &str) -> &'static str {
-    const KNOWN: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
-    KNOWN.into_iter().find(|name| *name == method).unwrap_or("other")
+fn method_label(method: &str) -> &'static str {
+    const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+    METHODS.into_iter().find(|name| *name == method).unwrap_or("other")
 }
 
 impl All {
@@ -404,8 +404,8 @@ impl All {
         book.gauges("cellshift_build_info", ["version"], "The version of the program; always 1").of([env!("CARGO_PKG_VERSION")]).set(1);
         process::register(&mut book);
         let notifications = Notifications::register(&mut book);
-        let (registry, told) = book.close();
-        All { registry, told, http, operations, waiting, debts, databases, stale, cells, scheduler, actors, copied, notifications }
+        let (registry, descriptions) = book.close();
+        All { registry, descriptions, http, operations, waiting, debts, databases, stale, cells, scheduler, actors, copied, notifications }
     }
 }
 

@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use super::book::{Book, Told};
+use super::book::{Book, MetricDescription};
 
 /// The metrics of the process: the name without the unit, the whole name, the line of `/proc/self/status`, and the help.
 const MEMORY: [(&str, &str, &str, &str); 2] = [
@@ -20,7 +20,7 @@ struct Memory;
 /// Registers the metrics of the process.
 pub(super) fn register(book: &mut Book) {
     for (_, name, _, help) in MEMORY {
-        book.collects(Told { name, kind: "gauge", labels: Vec::new(), help });
+        book.collects(MetricDescription { name, kind: "gauge", labels: Vec::new(), help });
     }
     book.registry().register_collector(Box::new(Memory));
 }

@@ -62,14 +62,14 @@ fn metrics_that_are_off_count_nothing() {
     let metrics = Metrics::off();
     metrics.request_ended(Some("/"), "GET", 200, Duration::ZERO);
     metrics.commits("api").note();
-    assert!(metrics.database("api").is_none() && metrics.told().is_empty());
+    assert!(metrics.database("api").is_none() && metrics.descriptions().is_empty());
     assert_eq!(metrics.text(), "");
 }
 
 #[test]
 fn a_name_says_its_unit_and_no_label_can_hold_an_id() {
     let metrics = Metrics::on();
-    for metric in metrics.told() {
+    for metric in metrics.descriptions() {
         let (name, help) = (metric.name, metric.help);
         assert!(name.starts_with("cellshift_") || name.starts_with("process_"), "{name}");
         assert_eq!(metric.kind == "counter", name.ends_with("_total"), "{name}");

@@ -45,14 +45,14 @@ pub enum Value {
 pub struct Traces(Option<Arc<Queue>>);
 
 struct Queue {
-    sender: mpsc::Sender<Told>,
+    sender: mpsc::Sender<Message>,
     /// Taken by the exporter.
-    receiver: Mutex<Option<mpsc::Receiver<Told>>>,
+    receiver: Mutex<Option<mpsc::Receiver<Message>>>,
     dropped: AtomicU64,
 }
 
 /// A message to the exporter.
-enum Told {
+enum Message {
     Span(Span),
     /// Everything before it is to be sent; the answer says that it was, or that it cannot be now.
     End(oneshot::Sender<()>),
@@ -65,7 +65,7 @@ impl Traces {
         Traces(Some(Arc::new(Queue { sender, receiver: Mutex::new(Some(receiver)), dropped: AtomicU64::new(0) })))
     }
 
-    /// True if spans are wanted.
+    /// True if spans are collected.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -74,7 +74,7 @@ impl Traces {
     pub fn tell(&self, spans: impl IntoIterator<Item = Span>) {
         let Some(queue) = &self.0 else { return };
         for span in spans {
-            if queue.sender.try_send(Told::Span(span)).is_err() {
+            if queue.sender.try_send(Message::Span(span)).is_err() {
                 queue.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -84,13 +84,13 @@ impl Traces {
     pub async fn ended(&self) {
         let Some(queue) = &self.0 else { return };
         let (answer, answered) = oneshot::channel();
-        if queue.sender.send(Told::End(answer)).await.is_ok() {
+        if queue.sender.send(Message::End(answer)).await.is_ok() {
             // An exporter that is gone has nothing to send.
             let _ = answered.await;
         }
     }
 
-    fn take_receiver(&self) -> Option<mpsc::Receiver<Told>> {
+    fn take_receiver(&self) -> Option<mpsc::Receiver<Message>> {
         self.0.as_ref()?.receiver.lock().take()
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 
-use super::{Span, Told, Traces, Value};
+use super::{Message, Span, Traces, Value};
 
 /// The maximum number of spans in a message.
 const BATCH_MAX: usize = 512;
@@ -41,14 +41,14 @@ pub async fn export(traces: Traces, collector: String) {
     }
 }
 
-/// Adds spans until the message is full, the first one has waited long enough, or the end is told, which it returns.
-async fn gather(spans: &mut Vec<Span>, first: Told, receiver: &mut Receiver<Told>) -> Option<tokio::sync::oneshot::Sender<()>> {
+/// Adds spans until the message is full, the first one has waited long enough, or the request to send all arrives, which it returns.
+async fn gather(spans: &mut Vec<Span>, first: Message, receiver: &mut Receiver<Message>) -> Option<tokio::sync::oneshot::Sender<()>> {
     let mut next = Some(first);
     let mut waited = pin!(sleep(BATCH_WAIT));
     loop {
         match next {
-            Some(Told::Span(span)) => spans.push(span),
-            Some(Told::End(end)) => return Some(end),
+            Some(Message::Span(span)) => spans.push(span),
+            Some(Message::End(end)) => return Some(end),
             None => return None,
         }
         if spans.len() >= BATCH_MAX {
@@ -177,9 +177,9 @@ mod tests {
             }
         });
         let first = receiver.recv().await.expect("a span");
-        let (mut spans, begun) = (Vec::new(), tokio::time::Instant::now());
+        let (mut spans, start) = (Vec::new(), tokio::time::Instant::now());
         assert!(gather(&mut spans, first, &mut receiver).await.is_none());
-        assert!(begun.elapsed() <= BATCH_WAIT && (2..6).contains(&spans.len()), "{:?} for {} spans", begun.elapsed(), spans.len());
+        assert!(start.elapsed() <= BATCH_WAIT && (2..6).contains(&spans.len()), "{:?} for {} spans", start.elapsed(), spans.len());
         trickle.abort();
     }
 

@@ -98,7 +98,7 @@ pub struct Content {
     /// The path of its file.
     pub path: PathBuf,
     /// The file's length; none if the file is missing.
-    pub found: Option<u64>,
+    pub length: Option<u64>,
     /// The written bytes, if known. None for a definition and for a disk of an older release.
     pub written: Option<Written>,
     /// Allows a longer file: the guest may have written while the service was killed, or another guest may have written to the volume.

@@ -77,11 +77,11 @@ pub struct HostKeys {
 /// The keys of its host that a binding is to have.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostKey {
-    /// The present ones, or these if the binding is made: its host has had the port before.
+    /// The binding's own keys, or those of `or` if the binding must be made: its host has had the port before.
     Kept { or: HostKeys },
-    /// These: the host has just been chosen.
+    /// The keys of a host that has just been chosen.
     Are(HostKeys),
-    /// This `allocation`, or none; the function stays.
+    /// Another `allocation`, or none; the function stays.
     AllocationIs(Option<serde_json::Value>),
 }
 
@@ -123,7 +123,7 @@ pub struct NewPort {
     pub id: Uuid,
     pub network_id: Uuid,
     pub project_id: String,
-    /// The wanted address; none means any free address.
+    /// The requested address; none means any free address.
     pub fixed_ip: Option<String>,
     pub security_groups: Vec<Uuid>,
 }
@@ -189,8 +189,8 @@ pub trait NetworkService: Send + Sync {
     async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError>;
     /// Leads a floating IP of the caller's to a fixed address of a port, or frees it.
     async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError>;
-    /// Chooses a free address of the subnet for one more address of the port. The next choice is another one, but somebody may take this one
-    /// by its name. Conflict if none is free, invalid if the port has as many as it may have.
+    /// Chooses a free address of the subnet for one more address of the port. The next call chooses another address, but a request that
+    /// names this address may still get it. Conflict if none is free, invalid if the port has as many as it may have.
     async fn choose_fixed_ip(&self, port: Uuid, subnet: Uuid) -> Result<FixedIp, ServiceError>;
     /// Gives the server's port this address beside those that it has. Succeeds if it has it. Conflict if another port has it.
     async fn add_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError>;

@@ -157,7 +157,7 @@ struct Search<'a> {
     query: &'a Query,
     root: &'a Provider,
     members: &'a [&'a Provider],
-    /// The number of candidates that are wanted.
+    /// The requested number of candidates.
     most: usize,
     candidates: BTreeSet<Candidate>,
     steps: usize,

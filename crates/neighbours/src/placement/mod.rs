@@ -170,8 +170,8 @@ pub struct HostDemand {
     pub only: Option<Uuid>,
     /// The maximum number of providers in the answer.
     pub limit: usize,
-    /// The number of the provider, by name, with which the look begins, modulo their number. Drawn at random, it lets answers that the limit
-    /// cuts off name all providers equally often.
+    /// The index, in the order of names, of the provider at which the search begins; taken modulo the number of providers. A random index
+    /// gives each provider the same chance to be in an answer that the limit cuts off.
     pub first: u64,
 }
 
@@ -202,7 +202,7 @@ pub trait PlacementService: Send + Sync {
         Ok(())
     }
     /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
-    /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
+    /// longer reported is removed. While resources of it are allocated, it stays with just these, until a later report can remove it.
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;
     /// Ensures the providers of several hosts. Each host's are as [`PlacementService::ensure_provider`] and
     /// [`PlacementService::ensure_children`] leave them.

@@ -166,7 +166,7 @@ fn an_owed_clean_up_does_not_hold_the_saga() {
 }
 
 proptest! {
-    /// Whatever happens: undo runs downward only and only over begun steps, nothing before the pivot is undone after a
+    /// In every sequence of outcomes, undo runs downward only and only over begun steps, nothing before the pivot is undone after a
     /// step past it has succeeded without a hand-back, and once everything answers the saga comes to rest.
     #[test]
     fn it_always_comes_to_rest(sequence in outcomes()) {

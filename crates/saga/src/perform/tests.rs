@@ -10,18 +10,18 @@ use crate::step::Undo;
 use crate::work;
 
 /// Signs that stop after so many questions.
-struct Until {
+struct EndingSigns {
     questions: u64,
     count: AtomicU64,
 }
 
-impl Until {
-    fn question(questions: u64) -> Until {
-        Until { questions, count: AtomicU64::new(0) }
+impl EndingSigns {
+    fn question(questions: u64) -> EndingSigns {
+        EndingSigns { questions, count: AtomicU64::new(0) }
     }
 }
 
-impl Signs for Until {
+impl Signs for EndingSigns {
     async fn progress(&self) -> u64 {
         self.count.fetch_add(1, Ordering::Relaxed).saturating_add(1).min(self.questions)
     }
@@ -47,26 +47,26 @@ fn late() -> Performed {
 #[tokio::test(start_paused = true)]
 async fn an_act_ends_within_its_limit_or_is_late() {
     assert_eq!(after(Deadline::Within(10), 9, &NoSigns).await, (Performed::Ended(Outcome::Ok), 9));
-    assert_eq!(after(Deadline::Within(10), 11, &Until::question(100)).await, (late(), 10), "no sign prolongs it");
+    assert_eq!(after(Deadline::Within(10), 11, &EndingSigns::question(100)).await, (late(), 10), "no sign prolongs it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_act_that_moves_may_go_on() {
-    assert_eq!(after(Deadline::WithoutProgress(10), 35, &Until::question(3)).await, (Performed::Ended(Outcome::Ok), 35));
-    assert_eq!(after(Deadline::WithoutProgress(10), 35, &Until::question(2)).await, (late(), 30));
+    assert_eq!(after(Deadline::WithoutProgress(10), 35, &EndingSigns::question(3)).await, (Performed::Ended(Outcome::Ok), 35));
+    assert_eq!(after(Deadline::WithoutProgress(10), 35, &EndingSigns::question(2)).await, (late(), 30));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_goes_on_while_it_is_answered() {
-    assert_eq!(after(Deadline::WhileAlive(10), 35, &Until::question(3)).await, (Performed::Ended(Outcome::Ok), 35));
-    assert_eq!(after(Deadline::WhileAlive(10), 35, &Until::question(2)).await, (late(), 30));
+    assert_eq!(after(Deadline::WhileAlive(10), 35, &EndingSigns::question(3)).await, (Performed::Ended(Outcome::Ok), 35));
+    assert_eq!(after(Deadline::WhileAlive(10), 35, &EndingSigns::question(2)).await, (late(), 30));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_undo_has_its_limit_alone() {
     let step = Step { undo: Undo::By(limited(Deadline::WithoutProgress(10)).act), ..limited(Deadline::WithoutProgress(10)) };
     let world = World { takes: Duration::from_secs(11) };
-    assert_eq!(perform(&world, &step, Side::Undo, &mut 0, 1, LIMIT, &Until::question(9)).await, late());
+    assert_eq!(perform(&world, &step, Side::Undo, &mut 0, 1, LIMIT, &EndingSigns::question(9)).await, late());
 }
 
 #[tokio::test(start_paused = true)]

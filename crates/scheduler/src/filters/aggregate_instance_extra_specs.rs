@@ -14,7 +14,7 @@ impl HostFilter for AggregateInstanceExtraSpecsFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        for (key, condition) in &request.asked.request_spec.flavor.extra_specs {
+        for (key, condition) in &request.demand.request_spec.flavor.extra_specs {
             let Some(key) = key.strip_prefix(SCOPE) else { continue };
             if !host.aggregate_values(key).iter().any(|value| extra_specs_ops::matches(value, condition)) {
                 return Err(format!("no aggregate with {key} {condition}"));

@@ -11,7 +11,7 @@ impl HostFilter for AvailabilityZoneFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        match &request.asked.request_spec.availability_zone {
+        match &request.demand.request_spec.availability_zone {
             Some(zone) if **zone != *host.availability_zone => Err(format!("not in availability zone {zone}")),
             _ => Ok(()),
         }

@@ -14,8 +14,8 @@ impl HostFilter for CellEnabledFilter {
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         // A shelved server has no host, and its record is in the cell that it is confined to.
-        let shelved = request.asked.operation == OperationKind::Unshelve;
-        let within = shelved || request.asked.source.as_ref().is_some_and(|source| source.cell == host.cell.name);
+        let shelved = request.demand.operation == OperationKind::Unshelve;
+        let within = shelved || request.demand.source.as_ref().is_some_and(|source| source.cell == host.cell.name);
         if host.cell.disabled && !(within && request.confined_to() == Some(&host.cell.name)) {
             return Err(format!("cell {} is disabled", host.cell.name));
         }

@@ -16,7 +16,7 @@ impl HostFilter for ComputeCapabilitiesFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        for (key, condition) in &request.asked.request_spec.flavor.extra_specs {
+        for (key, condition) in &request.demand.request_spec.flavor.extra_specs {
             let (path, condition) = match key.split_once(':') {
                 _ if key == ADDRESS_BITS => ("cpu_info:maxphysaddr:bits", format!(">= {condition}")),
                 Some(("capabilities", path)) => (path, condition.clone()),

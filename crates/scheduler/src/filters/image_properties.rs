@@ -11,10 +11,10 @@ impl HostFilter for ImagePropertiesFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        if request.asked.request_spec.image_properties.is_empty() {
+        if request.demand.request_spec.image_properties.is_empty() {
             return Ok(());
         }
-        let property = |key: &str| request.asked.request_spec.image_properties.get(key).map(|value| value.to_ascii_lowercase());
+        let property = |key: &str| request.demand.request_spec.image_properties.get(key).map(|value| value.to_ascii_lowercase());
         let demands = [
             ("architecture", property("hw_architecture").map(|name| architecture(&name)), host.architecture()),
             ("hypervisor", property("img_hv_type"), host.node.hypervisor_type.to_ascii_lowercase()),

@@ -79,7 +79,7 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostFilter>>, Con
         Some((_, make)) => Ok(make(config)),
         None => {
             let names = FILTERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Err(ConfigError::UnknownName { option: "enabled_filters", name: name.clone(), known: names })
+            Err(ConfigError::UnknownName { option: "enabled_filters", name: name.clone(), names })
         }
     };
     config.enabled_filters.iter().map(make).collect()

@@ -3,17 +3,17 @@
 use super::{HostFilter, HostState, Reason, Request};
 use cellshift_domain::scheduler_hints::{DIFFERENT_HOST, SAME_HOST, servers_named};
 
-/// One of the servers in `same_host` is on the host.
+/// A server of `same_host` is on the host.
 pub struct SameHostFilter;
 
-/// None of the servers in `different_host` is on the host.
+/// No server of `different_host` is on the host.
 pub struct DifferentHostFilter;
 
 /// Returns the number of servers in the hint, and whether one of them is on the host.
 fn judge(hint: &str, host: &HostState, request: &Request) -> (usize, bool) {
-    let named = servers_named(&request.asked.request_spec.scheduler_hints, hint);
-    let is_here = named.iter().any(|server| request.named_servers.get(server).is_some_and(|hosts| hosts.contains(host.name())));
-    (named.len(), is_here)
+    let servers = servers_named(&request.demand.request_spec.scheduler_hints, hint);
+    let is_here = servers.iter().any(|server| request.named_servers.get(server).is_some_and(|hosts| hosts.contains(host.name())));
+    (servers.len(), is_here)
 }
 
 impl HostFilter for SameHostFilter {

@@ -11,7 +11,7 @@ pub struct ServerGroupAffinityFilter;
 
 fn judge(policy: GroupPolicy, host: &HostState, request: &Request) -> Result<(), Reason> {
     let group = request.group.as_ref().filter(|group| group.policy == policy);
-    match group.and_then(|group| group.violation(request.asked.request_spec.instance_uuid, host.name())) {
+    match group.and_then(|group| group.violation(request.demand.request_spec.instance_uuid, host.name())) {
         Some(reason) => Err(reason),
         None => Ok(()),
     }

@@ -15,8 +15,8 @@ impl HostFilter for SourceHostFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        let at_home = request.asked.source.as_ref().is_some_and(|source| source.host == *host.name());
-        let may_stay = match request.asked.operation {
+        let at_home = request.demand.source.as_ref().is_some_and(|source| source.host == *host.name());
+        let may_stay = match request.demand.operation {
             OperationKind::Create | OperationKind::Unshelve => true,
             OperationKind::Resize | OperationKind::LiveMigrate | OperationKind::Evacuate => false,
             OperationKind::Migrate => host.has_trait(SAME_HOST_COLD_MIGRATE),

@@ -72,7 +72,7 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
         Some((_, make)) => Ok(make()),
         None => {
             let names = WEIGHERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Err(ConfigError::UnknownName { option: "weighers", name: name.clone(), known: names })
+            Err(ConfigError::UnknownName { option: "weighers", name: name.clone(), names })
         }
     };
     config.weighers.iter().map(make).collect()

@@ -11,7 +11,7 @@ pub struct ServerGroupSoftAntiAffinityWeigher;
 
 fn members_on(policy: GroupPolicy, host: &HostState, request: &Request) -> f64 {
     let group = request.group.as_ref().filter(|group| group.policy == policy);
-    group.map_or(0.0, |group| group.others_on(request.asked.request_spec.instance_uuid, host.name()) as f64)
+    group.map_or(0.0, |group| group.others_on(request.demand.request_spec.instance_uuid, host.name()) as f64)
 }
 
 weigher!(ServerGroupSoftAffinityWeigher by soft_affinity_weight_multiplier:

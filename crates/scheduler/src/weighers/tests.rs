@@ -66,17 +66,17 @@ fn soft_policies_bring_together_or_apart() {
 fn s6_the_cross_cell_weight() {
     let across = resize_across();
     let confined = move_from(OperationKind::Resize, "cell1", "h1", RequestedDestination::of_move("cell1", None, false));
-    let named = move_from(OperationKind::Migrate, "cell1", "h1", RequestedDestination::of_move("cell1", Some("h2".into()), true));
-    for (demand, home, away) in [(across, 1.0, -1.0), (confined, 0.0, 0.0), (named, 0.0, 0.0), (create("server"), 0.0, 0.0)] {
+    let to_named_host = move_from(OperationKind::Migrate, "cell1", "h1", RequestedDestination::of_move("cell1", Some("h2".into()), true));
+    for (demand, home, away) in [(across, 1.0, -1.0), (confined, 0.0, 0.0), (to_named_host, 0.0, 0.0), (create("server"), 0.0, 0.0)] {
         let request = request(demand);
         let weights = [host("cell1", "h2"), host("cell2", "h3")].map(|host| weigher("CrossCellWeigher").weigh(&host, &request));
-        assert_eq!(weights, [home, away], "{:?}", request.asked.requested_destination);
+        assert_eq!(weights, [home, away], "{:?}", request.demand.requested_destination);
     }
 }
 
 #[test]
 fn s6_the_multiplier_and_its_override_by_aggregates() {
-    // One aggregate for each value.
+    // The host is in an aggregate for each value.
     let here = |values: &[&str]| {
         let aggregates = values.iter().map(|value| aggregate(&[("cross_cell_move_weight_multiplier", value)])).collect();
         HostState { aggregates, ..host("cell1", "h9") }

@@ -39,8 +39,8 @@ impl Conn {
 /// Takes the lock of this database's schema until the transaction ends.
 fn exclude_others(conn: &mut PgConnection, name: &str) -> Result<(), DbError> {
     let lock = format!("advisory_xact_lock({START}, hashtext(coalesce(current_schema(), '')))");
-    let is_taken: bool = diesel::select(diesel::dsl::sql::<Bool>(&format!("pg_try_{lock}"))).get_result(conn)?;
-    if !is_taken {
+    let has_lock: bool = diesel::select(diesel::dsl::sql::<Bool>(&format!("pg_try_{lock}"))).get_result(conn)?;
+    if !has_lock {
         log::info!("another process makes or migrates the database {name}: waiting for it");
         diesel::sql_query(format!("SELECT pg_{lock}")).execute(conn)?;
     }

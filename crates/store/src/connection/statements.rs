@@ -285,8 +285,8 @@ mod tests {
         conn.batch_execute("CREATE TABLE things (id INTEGER PRIMARY KEY NOT NULL); INSERT INTO things VALUES (1), (2), (900)").unwrap();
         let (mut emptied, mut before) = (0, 0);
         for length in 500..600 {
-            let listed = things::table.filter(things::id.eq_any(0..length)).order(things::id);
-            let ids = listed.select(things::id).load::<i32>(&mut conn).unwrap();
+            let rows = things::table.filter(things::id.eq_any(0..length)).order(things::id);
+            let ids = rows.select(things::id).load::<i32>(&mut conn).unwrap();
             assert_eq!(ids, [1, 2]);
             let after = conn.long.load(Ordering::Relaxed);
             assert!(after > 0 && after <= LONG_TEXTS + 4096, "{after}");

@@ -49,7 +49,7 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// One counted connection or request of a client. Dropping it ends the count.
+/// A counted connection or request of a client. Dropping it ends the count.
 pub struct Counted {
     client: IpAddr,
     peers: Peers,

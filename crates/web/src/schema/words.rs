@@ -30,17 +30,17 @@ pub fn explain(error: &ValidationError<'_>) -> String {
     match path.last() {
         None => reason,
         Some(field) => {
-            let shown = match error.instance().as_ref() {
+            let excerpt_of_value = match error.instance().as_ref() {
                 Value::String(text) if !secret => excerpt(text),
                 _ => value(EXCERPT),
             };
-            format!("Invalid input for field/attribute {}. Value: {shown}. {reason}", excerpt(field))
+            format!("Invalid input for field/attribute {}. Value: {excerpt_of_value}. {reason}", excerpt(field))
         }
     }
 }
 
-/// Returns the reason alone, without the field's name, as Placement's clients expect it, with the rule that failed and its place in the schema.
-/// `schema` is the whole one.
+/// Returns the reason without the field's name, and with the rule that failed and its place in the schema, as Placement's clients expect it.
+/// `schema` is the schema of the whole body.
 pub fn explain_rule(error: &ValidationError<'_>, schema: &Value) -> String {
     let pointer = error.schema_path().to_string();
     let (above, _) = pointer.rsplit_once('/').unwrap_or_default();
@@ -97,9 +97,9 @@ fn reason(kind: &ValidationErrorKind, instance: &Value, value: &str) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(NAMES).map(|name| quoted(name, EXCERPT)).collect();
+    let quoted_names: Vec<String> = names.iter().take(NAMES).map(|name| quoted(name, EXCERPT)).collect();
     let more = if names.len() > NAMES { ", …" } else { "" };
-    format!("{}{more}", shown.join(", "))
+    format!("{}{more}", quoted_names.join(", "))
 }
 
 fn types(kind: &TypeKind) -> String {

@@ -14,7 +14,7 @@ use crate::saga::context::Request;
 use crate::saga::performer::Plainly;
 use crate::saga::tables::{accept, table_of};
 
-/// What the conductor of a migration hears of it.
+/// A message from a migration to its conductor.
 #[derive(PartialEq, Eq, Debug)]
 enum Heard {
     Ended(Uuid, String),

@@ -8,8 +8,8 @@ use crate::db::deployment::facts::MappedCell;
 const ONE: Uuid = Uuid::from_u128(1);
 const OTHER: Uuid = Uuid::from_u128(2);
 
-fn named(option: &str) -> Named {
-    Named { what: "the database".into(), place: format!("place of {option}"), option: option.into() }
+fn label(option: &str) -> StoreLabel {
+    StoreLabel { what: "the database".into(), place: format!("place of {option}"), option: option.into() }
 }
 
 fn marked(part: Part, deployment: Uuid) -> Sight {
@@ -26,8 +26,8 @@ fn directory(state: Option<State>, is_used: bool) -> Directory {
 }
 
 fn standing(contents: &Directory, api: Sight, services: Sight, adopt: bool) -> Result<Standing, String> {
-    let (api, services) = (Seen { named: named(API), sight: api }, Seen { named: named(SERVICES), sight: services });
-    judge(&named("--data-dir"), contents, &api, &services, adopt).map_err(|refusal| refusal.to_string())
+    let (api, services) = (Seen { label: label(API), sight: api }, Seen { label: label(SERVICES), sight: services });
+    judge(&label("--data-dir"), contents, &api, &services, adopt).map_err(|refusal| refusal.to_string())
 }
 
 #[track_caller]
@@ -111,12 +111,12 @@ fn records_that_do_not_know_each_other_are_not_adopted() {
     let api = ApiFacts { cells: vec![cell], servers: vec![("server".into(), None)], projects: ids(&["project"]) };
     let services = ServicesFacts { projects: ids(&["project", "admin"]), with_bytes: ids(&["image"]), providers: ids(&[]) };
     let check = |contents: &Directory, api: &ApiFacts, services: &ServicesFacts, sight: Sight, adopt| {
-        let api_seen = Seen { named: named(API), sight: unmarked(Schema::Api) };
-        let services_seen = Seen { named: named(SERVICES), sight };
-        unrelated((&named("--data-dir"), contents), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
+        let api_seen = Seen { label: label(API), sight: unmarked(Schema::Api) };
+        let services_seen = Seen { label: label(SERVICES), sight };
+        unrelated((&label("--data-dir"), contents), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
     };
-    let made = || unmarked(Schema::Services);
-    assert_eq!(check(&contents, &api, &services, made(), false), Ok(()));
+    let unmarked_services = || unmarked(Schema::Services);
+    assert_eq!(check(&contents, &api, &services, unmarked_services(), false), Ok(()));
     let gone = check(&contents, &api, &ServicesFacts::default(), Sight::Empty, true).unwrap_err();
     assert!(gone.contains("not made anew") && gone.contains(SERVICES), "{gone}");
     for (contents, api, services, option) in [
@@ -124,10 +124,10 @@ fn records_that_do_not_know_each_other_are_not_adopted() {
         (Directory { guests: ids(&["other"]), ..contents.clone() }, api.clone(), services.clone(), API),
         (contents.clone(), ApiFacts { projects: ids(&["other"]), ..api.clone() }, services.clone(), API),
     ] {
-        let said = check(&contents, &api, &services, made(), false).unwrap_err();
+        let said = check(&contents, &api, &services, unmarked_services(), false).unwrap_err();
         assert!(said.contains("do not belong together") && said.contains(option), "{said}");
-        assert_eq!(check(&contents, &api, &services, made(), true), Ok(()));
+        assert_eq!(check(&contents, &api, &services, unmarked_services(), true), Ok(()));
         let unused = Directory { is_used: false, ..contents };
-        check(&unused, &api, &services, made(), true).unwrap_err();
+        check(&unused, &api, &services, unmarked_services(), true).unwrap_err();
     }
 }

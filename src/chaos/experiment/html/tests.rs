@@ -6,12 +6,12 @@ use super::timeline::{EDGE, NAMES, WIDTH};
 use super::*;
 use crate::chaos::experiment::record::Injected;
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::experiment::verdict::{Mode, StepTold};
+use crate::chaos::experiment::verdict::{Mode, StepReport};
 
 const HOSTILE: &str = "</title><script src=\"https://example.org/x.js\">alert('1')</script>&";
 
-fn step(name: &str, side: &str, outcome: Option<&str>, begun_ms: u64, ended_ms: Option<u64>) -> StepTold {
-    StepTold {
+fn step(name: &str, side: &str, outcome: Option<&str>, begun_ms: u64, ended_ms: Option<u64>) -> StepReport {
+    StepReport {
         step: name.into(),
         side: side.into(),
         attempt: 1,

@@ -3,7 +3,7 @@
 use crate::chaos::experiment::record::Injected;
 use crate::chaos::experiment::short;
 use crate::chaos::experiment::text::seconds;
-use crate::chaos::experiment::verdict::{Findings, MigrationEnd, StepTold};
+use crate::chaos::experiment::verdict::{Findings, MigrationEnd, StepReport};
 use crate::saga::step::Class;
 use crate::saga::tables;
 
@@ -47,7 +47,7 @@ pub(super) struct Bar<'a> {
     pub side: &'static str,
     pub step: &'a str,
     pub attempt: i64,
-    pub told: String,
+    pub title: String,
     pub x: f64,
     pub y: f64,
     pub width: f64,
@@ -62,13 +62,13 @@ pub(super) struct Pivot {
     pub x: f64,
     /// The right end of its label.
     pub label: f64,
-    pub told: String,
+    pub title: String,
 }
 
 /// A fault that affected the operation.
 pub(super) struct FaultLine {
     pub x: f64,
-    pub told: String,
+    pub title: String,
 }
 
 impl Timeline<'_> {
@@ -100,7 +100,7 @@ impl Timeline<'_> {
 }
 
 impl Bar<'_> {
-    fn of<'a>(scale: &Scale, row: usize, step: &'a StepTold) -> Bar<'a> {
+    fn of<'a>(scale: &Scale, row: usize, step: &'a StepReport) -> Bar<'a> {
         let y = ROW * row as f64;
         let (from, to) = (scale.at(step.begun_ms), scale.at(step.ended_ms.unwrap_or(scale.to)));
         let side = if step.side == "undo" { "undo " } else { "" };
@@ -109,7 +109,7 @@ impl Bar<'_> {
             side,
             step: &step.step,
             attempt: step.attempt,
-            told: sentence(side, step),
+            title: sentence(side, step),
             x: from,
             y: y + 3.0,
             width: (to - from).max(2.0),
@@ -120,7 +120,7 @@ impl Bar<'_> {
     }
 }
 
-fn class(step: &StepTold) -> &'static str {
+fn class(step: &StepReport) -> &'static str {
     match (step.outcome.as_deref(), step.ended_ms) {
         (_, None) => "open",
         (Some("ok"), _) if step.side == "undo" => "undo",
@@ -132,7 +132,7 @@ fn class(step: &StepTold) -> &'static str {
 }
 
 /// Returns the sentence that a reader sees over a bar.
-fn sentence(side: &str, step: &StepTold) -> String {
+fn sentence(side: &str, step: &StepReport) -> String {
     let outcome = step.outcome.as_deref().unwrap_or("no end");
     let ended = step.ended_ms.map_or_else(|| "?".into(), seconds);
     let why = step.error.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
@@ -142,13 +142,13 @@ fn sentence(side: &str, step: &StepTold) -> String {
 impl Pivot {
     fn of(scale: &Scale, ms: u64) -> Pivot {
         let x = scale.at(ms);
-        Pivot { x, label: (x - 5.0).clamp(NAMES + 80.0, NAMES + WIDTH - 50.0), told: format!("{} the pivot", seconds(ms)) }
+        Pivot { x, label: (x - 5.0).clamp(NAMES + 80.0, NAMES + WIDTH - 50.0), title: format!("{} the pivot", seconds(ms)) }
     }
 }
 
 impl FaultLine {
     fn of(scale: &Scale, fault: &Injected) -> FaultLine {
-        FaultLine { x: scale.at(fault.at_ms), told: format!("{} {}", seconds(fault.at_ms), fault.what) }
+        FaultLine { x: scale.at(fault.at_ms), title: format!("{} {}", seconds(fault.at_ms), fault.what) }
     }
 }
 
@@ -157,7 +157,7 @@ fn pivot(migration: &MigrationEnd) -> Option<u64> {
     let is_pivot = |name: &str| {
         tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name.as_str() == name && step.class == Class::Pivot)
     };
-    let took_effect = |step: &&StepTold| step.side == "act" && step.outcome.as_deref() == Some("ok") && is_pivot(&step.step);
+    let took_effect = |step: &&StepReport| step.side == "act" && step.outcome.as_deref() == Some("ok") && is_pivot(&step.step);
     migration.steps.iter().find(took_effect)?.ended_ms
 }
 

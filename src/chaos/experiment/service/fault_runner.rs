@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::fault_reporter::{FaultReporter, by_hand};
 use super::fit::{fitted, unfit};
 use super::loaded::Loaded;
-use super::told::{Told, by_hand};
 use super::{Command, ExperimentView, HandFault, Refused, possible, refuse};
 use crate::actors::root::Tree;
 use crate::chaos::experiment::check;
@@ -71,7 +71,7 @@ pub(super) struct FaultRunner {
     tree: Tree,
     steps: FaultPoints,
     injector: Injector,
-    told: Told,
+    reporter: FaultReporter,
     hand: Vec<HandFault>,
     ends: BTreeMap<(Instant, u64), End>,
     entered: u64,
@@ -89,11 +89,11 @@ fn die() {
 }
 
 impl FaultRunner {
-    pub(super) fn new(tree: Tree, steps: FaultPoints, injector: Injector, told: Told) -> (FaultRunner, FaultChannels) {
+    pub(super) fn new(tree: Tree, steps: FaultPoints, injector: Injector, reporter: FaultReporter) -> (FaultRunner, FaultChannels) {
         let (calls, called) = mpsc::unbounded_channel();
         let (overs, over) = mpsc::unbounded_channel();
         let (hand, ends, looked) = (Vec::new(), BTreeMap::new(), Instant::now());
-        let runner = FaultRunner { tree, steps, injector, told, hand, ends, entered: 0, calls, overs, loaded: None, looked };
+        let runner = FaultRunner { tree, steps, injector, reporter, hand, ends, entered: 0, calls, overs, loaded: None, looked };
         (runner, FaultChannels { called, over })
     }
 
@@ -103,7 +103,7 @@ impl FaultRunner {
             tokio::select! {
                 biased;
                 Some(call) = channels.called.recv() => self.called(call).await,
-                Some(fault) = channels.over.recv() => self.told.over(&fault),
+                Some(fault) = channels.over.recv() => self.reporter.over(&fault),
                 command = commands.recv() => match command {
                     Some(command) => self.obey(command).await,
                     None => break,
@@ -157,13 +157,13 @@ impl FaultRunner {
     async fn inject(&mut self, what: What) -> Result<HandFault, Refused> {
         refuse(&possible("what", &what, false).into_iter().collect::<Vec<_>>())?;
         let id = self.tree.world.env.uuid();
-        let begun = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
+        let beginning = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
         let report = by_hand(id, what.to_string());
-        self.told.begun(&report);
-        let fault = HandFault { id, what, at: self.tree.world.env.now(), active: matches!(begun, Begun::Lasts(_)) };
-        match begun {
+        self.reporter.begun(&report);
+        let fault = HandFault { id, what, at: self.tree.world.env.now(), active: matches!(beginning, Begun::Lasts(_)) };
+        match beginning {
             Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Hand(id, lasting)),
-            Begun::Done | Begun::Kills => self.told.over(&report),
+            Begun::Done | Begun::Kills => self.reporter.over(&report),
         }
         self.hand.push(fault.clone());
         if self.hand.len() > KEPT
@@ -231,17 +231,17 @@ impl FaultRunner {
     }
 
     async fn begin(&mut self, call: Call, record: &Record) {
-        let begun = self.injector.begin(&call).await;
-        let (Ok(begun), Some(fault)) = (&begun, record.at(call.place)) else {
-            return begun.err().into_iter().for_each(|why| cannot(record, call.place, &why));
+        let beginning = self.injector.begin(&call).await;
+        let (Ok(beginning), Some(fault)) = (&beginning, record.at(call.place)) else {
+            return beginning.err().into_iter().for_each(|why| cannot(record, call.place, &why));
         };
-        self.told.begun(&fault);
-        match begun {
+        self.reporter.begun(&fault);
+        match beginning {
             Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Experiment(call, lasting.clone())),
             Begun::Done if call.ends_later() => {}
-            Begun::Done => self.told.over(&fault),
+            Begun::Done => self.reporter.over(&fault),
             Begun::Kills => {
-                self.told.until_recorded(LAST_WORDS).await;
+                self.reporter.until_recorded(LAST_WORDS).await;
                 die();
             }
         }
@@ -271,14 +271,14 @@ impl FaultRunner {
         match end {
             End::Hand(id, lasting) => {
                 self.injector.over(&lasting).await;
-                self.told.over(&by_hand(id, lasting.what.to_string()));
+                self.reporter.over(&by_hand(id, lasting.what.to_string()));
                 self.hand.iter_mut().filter(|fault| fault.id == id).for_each(|fault| fault.active = false);
             }
             End::Experiment(call, lasting) => {
                 self.injector.over(&lasting).await;
                 let Some(loaded) = &self.loaded else { return };
                 loaded.record.over(call.place, loaded.elapsed_ms());
-                loaded.record.at(call.place).iter().for_each(|fault| self.told.over(fault));
+                loaded.record.at(call.place).iter().for_each(|fault| self.reporter.over(fault));
             }
             End::Begin(number, what) => {
                 let Some(loaded) = self.loaded.as_mut() else { return };

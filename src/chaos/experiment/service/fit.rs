@@ -26,10 +26,10 @@ pub(super) fn fitted(scenario: Scenario, own: Topology) -> (Scenario, Vec<String
         ("lives", expect.lives.is_some()),
         ("servers_in_error", expect.servers_in_error.is_some()),
     ];
-    let named = counted.into_iter().filter(|(_, is_named)| *is_named).map(|(key, _)| format!("expect.{key}"));
-    let named: Vec<String> = named.collect();
-    if !named.is_empty() {
-        left_out.push(format!("{}: the file counts what its own users do", named.join(", ")));
+    let keys = counted.into_iter().filter(|(_, is_named)| *is_named).map(|(key, _)| format!("expect.{key}"));
+    let keys: Vec<String> = keys.collect();
+    if !keys.is_empty() {
+        left_out.push(format!("{}: the file counts what its own users do", keys.join(", ")));
     }
     fitted.expect = Expect { arrived: None, returned: None, lives: None, servers_in_error: None, ..expect };
     (fitted, left_out)

@@ -6,7 +6,7 @@ use crate::chaos::experiment::scenario::Expect;
 use crate::chaos::point::StepFault;
 
 fn migration(id: u128, state: &str, began_ms: u64, ended_ms: u64) -> MigrationEnd {
-    let step = |name: &str| StepTold {
+    let step = |name: &str| StepReport {
         step: name.into(),
         side: "act".into(),
         attempt: 1,

@@ -61,8 +61,11 @@ async fn the_line_that_begins_a_step_has_its_attempt() {
         let context = Some("{\"a\":1}".to_owned());
         let appended = operations.append(Append { context: context.clone(), ..next(lines) }).await.unwrap();
         assert_eq!(appended, Appended { fence: fence(2), cancelled: None, follower: None });
-        let begun = [(0, "accept", 1, "begun"), (1, "accept", 1, "ok"), (2, "idle", 1, "ok"), (3, "stop_guest", 2, "begun")];
-        assert_eq!(journal(&operations).await, begun.map(|(seq, step, attempt, event)| (seq, step.to_owned(), attempt, event.to_owned())));
+        let entries = [(0, "accept", 1, "begun"), (1, "accept", 1, "ok"), (2, "idle", 1, "ok"), (3, "stop_guest", 2, "begun")];
+        assert_eq!(
+            journal(&operations).await,
+            entries.map(|(seq, step, attempt, event)| (seq, step.to_owned(), attempt, event.to_owned()))
+        );
         assert_eq!(operations.entries(SAGA).await.unwrap()[1], failed);
         let record = operations.saga(SAGA).await.unwrap().unwrap();
         assert_eq!((record.step.as_str(), Some(record.context)), ("stop_guest", context.clone()));

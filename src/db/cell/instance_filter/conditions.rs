@@ -186,10 +186,10 @@ fn changed_before<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
 
 fn task_states<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
     let Some(states) = &filter.task_states else { return query };
-    let named: Vec<TaskState> = states.iter().copied().flatten().collect();
+    let tasks: Vec<TaskState> = states.iter().copied().flatten().collect();
     let at_rest = states.contains(&None);
-    let named = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(named.into_iter().map(Sql)));
-    query.filter(named.or(instances::task_state.is_null().and(at_rest.into_sql::<Bool>())))
+    let in_task = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(tasks.into_iter().map(Sql)));
+    query.filter(in_task.or(instances::task_state.is_null().and(at_rest.into_sql::<Bool>())))
 }
 
 /// Adds a condition per VM state, with its tasks or without a limit to them, because a condition per pair would make long SQL.
@@ -205,9 +205,9 @@ fn states<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
         if tasks.contains(&None) {
             any = Box::new(any.or(instances::vm_state.eq(Sql(*vm_state)).and(instances::task_state.is_null())));
         }
-        let named: Vec<TaskState> = tasks.into_iter().flatten().collect();
-        if !named.is_empty() {
-            let busy = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(named.into_iter().map(Sql)));
+        let tasks: Vec<TaskState> = tasks.into_iter().flatten().collect();
+        if !tasks.is_empty() {
+            let busy = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(tasks.into_iter().map(Sql)));
             any = Box::new(any.or(instances::vm_state.eq(Sql(*vm_state)).and(busy)));
         }
     }

@@ -7,7 +7,7 @@ use crate::domain::network_info::NetworkInfo;
 /// A pattern of the filter, and the text that it searches.
 pub(super) struct Pattern {
     /// The filter's pattern; None admits each server.
-    pub(super) wanted: fn(&InstanceFilter) -> Option<&TextPattern>,
+    pub(super) text_of: fn(&InstanceFilter) -> Option<&TextPattern>,
     searched: Searched,
 }
 
@@ -20,11 +20,14 @@ enum Searched {
 }
 
 pub(super) const PATTERNS: &[Pattern] = &[
-    Pattern { wanted: |filter| filter.name.as_ref(), searched: Searched::Field(|instance| Some(&instance.display_name)) },
-    Pattern { wanted: |filter| filter.description.as_ref(), searched: Searched::Field(|instance| instance.display_description.as_deref()) },
-    Pattern { wanted: |filter| filter.hostname.as_ref(), searched: Searched::Field(|instance| instance.hostname.as_deref()) },
-    Pattern { wanted: |filter| filter.ip.as_ref(), searched: Searched::Addresses(4) },
-    Pattern { wanted: |filter| filter.ip6.as_ref(), searched: Searched::Addresses(6) },
+    Pattern { text_of: |filter| filter.name.as_ref(), searched: Searched::Field(|instance| Some(&instance.display_name)) },
+    Pattern {
+        text_of: |filter| filter.description.as_ref(),
+        searched: Searched::Field(|instance| instance.display_description.as_deref()),
+    },
+    Pattern { text_of: |filter| filter.hostname.as_ref(), searched: Searched::Field(|instance| instance.hostname.as_deref()) },
+    Pattern { text_of: |filter| filter.ip.as_ref(), searched: Searched::Addresses(4) },
+    Pattern { text_of: |filter| filter.ip6.as_ref(), searched: Searched::Addresses(6) },
 ];
 
 impl Pattern {

@@ -26,13 +26,13 @@ async fn a_seat_is_refused_until_its_time_has_passed() {
         let row = start(&url, &first, LONG).await.unwrap();
         let refused = start(&url, &copy, LONG).await.err().unwrap().to_string();
         assert!(refused.starts_with("controller-1 on here with the data directory /data/1 has these databases since "), "{refused}");
-        let held = look(&url, &Env::system()).unwrap().unwrap();
+        let held = holder(&url, &Env::system()).unwrap().unwrap();
         assert_eq!(held.process, first);
         assert!(held.keeps_out(&copy) && !held.keeps_out(&first) && !held.may_be_former(&copy), "{held:?}");
         assert_eq!(row.renew(Duration::ZERO).await.unwrap(), Renewed::Done);
 
         // Its time has passed. As long as nobody else has taken the seat, it can still be renewed.
-        assert!(!look(&url, &Env::system()).unwrap().unwrap().keeps_out(&copy));
+        assert!(!holder(&url, &Env::system()).unwrap().unwrap().keeps_out(&copy));
         assert_eq!(row.renew(Duration::ZERO).await.unwrap(), Renewed::Done);
         let other = start(&url, &copy, LONG).await.unwrap();
         match row.renew(LONG).await.unwrap() {
@@ -54,7 +54,7 @@ async fn a_seat_is_free_when_it_is_given_up_or_its_process_is_dead() {
         let elsewhere = process("controller-2", "2");
         assert!(start(&url, &elsewhere, LONG).await.is_err());
         again.give_up().await.unwrap();
-        assert_eq!(look(&url, &Env::system()).unwrap(), None);
+        assert_eq!(holder(&url, &Env::system()).unwrap(), None);
         start(&url, &elsewhere, LONG).await.unwrap();
     }
 }

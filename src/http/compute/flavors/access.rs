@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::http::auth::{Caller, known_project};
+use crate::http::auth::{Caller, require_project};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found, ok};
 use crate::http::compute::body::rules::rules;
 use crate::http::compute::body::{ALWAYS, Body};
@@ -57,7 +57,7 @@ pub async fn action(
     if ADD.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-flavor-access:add_tenant_access")?;
         let Access { project } = ADD.read(version, &body).await?;
-        known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+        require_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
         add(&api, version, &id, &project).await?;
     } else if REMOVE.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-flavor-access:remove_tenant_access")?;

@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn a_new_key_is_a_pair() {
-        let made = generate(&seed([1, 2, 3].map(Uuid::from_u128))).unwrap();
-        let private = PrivateKey::from_openssh(&made.private_key).unwrap();
-        assert_eq!(private.public_key().to_openssh().unwrap(), made.public_key);
+        let pair = generate(&seed([1, 2, 3].map(Uuid::from_u128))).unwrap();
+        let private = PrivateKey::from_openssh(&pair.private_key).unwrap();
+        assert_eq!(private.public_key().to_openssh().unwrap(), pair.public_key);
         let other = generate(&seed([1, 2, 4].map(Uuid::from_u128))).unwrap();
-        assert_ne!(made.public_key, other.public_key);
+        assert_ne!(pair.public_key, other.public_key);
     }
 }

@@ -91,7 +91,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     };
     let fingerprint = fingerprint_of(&key_type, &public_key)?;
     let key = KeyPair { id: 0, created_at: now, user_id: user, name: new.name, fingerprint, public_key, key_type };
-    let key = match most.filter(|_| api.counting.again_when_taken) {
+    let key = match most.filter(|_| api.counting.recheck) {
         None => api.api.create_key_pair(key, granted).await?,
         Some(most) => api.api.create_key_pair_within(key, most).await?.ok_or_else(no_room)?,
     };
@@ -139,11 +139,11 @@ async fn generated(api: &Catalog, key_type: &str, user: &str, now: DateTime<Utc>
     let busy = || unavailable("too many key pairs are being made, try again shortly");
     let turn = api.key_turns.take().await.ok_or_else(busy)?;
     // A worker that searched for primes would hold up its other requests.
-    let made = api.env.run_blocking(move || {
+    let pair = api.env.run_blocking(move || {
         let _turn = turn;
         x509::generate(&holder, seed, now)
     });
-    made.await.map_err(|error| fault(&error))
+    pair.await.map_err(|error| fault(&error))
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

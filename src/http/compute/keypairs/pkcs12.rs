@@ -214,9 +214,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_new_file_holds_its_key_and_certificate() {
-        let made = file(b"the key", b"the certificate", &mut ChaCha20Rng::from_seed([1; 32])).unwrap();
-        assert_eq!(opened(&made), (b"the key".to_vec(), b"the certificate".to_vec()));
+        let container = file(b"the key", b"the certificate", &mut ChaCha20Rng::from_seed([1; 32])).unwrap();
+        assert_eq!(opened(&container), (b"the key".to_vec(), b"the certificate".to_vec()));
         let other = file(b"the key", b"the certificate", &mut ChaCha20Rng::from_seed([2; 32])).unwrap();
-        assert_ne!(made, other, "salts are drawn anew");
+        assert_ne!(container, other, "salts are drawn anew");
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     /// OpenSSL made this certificate of a key on P-256.
-    const GIVEN: &str = "-----BEGIN CERTIFICATE-----
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
 MIIBbDCCAROgAwIBAgIUC76mFN/vwnV0FP0p8tUF2pTb7PUwCgYIKoZIzj0EAwIw
 DDEKMAgGA1UEAwwBdTAeFw0yNjExMjMxNDE2MzNaFw0yNjEyMDMxNDE2MzNaMAwx
 CjAIBgNVBAMMAXUwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARIz6PMW9LtWjoC
@@ -161,14 +161,14 @@ a7jd9h5LP34AozJF43YXfpSiwUa+dzZgfrRszzP2BoY=
     #[test]
     fn a_given_certificate_has_its_known_fingerprint() {
         let expected = "74:a9:70:cb:7c:4c:3a:1b:29:4d:e6:15:0a:cc:c0:62:0e:02:f0:e1";
-        assert_eq!(fingerprint(GIVEN).unwrap(), expected, "as openssl x509 -fingerprint says");
-        assert_eq!(fingerprint(&format!("Subject: CN=u\n{}", GIVEN.replace('\n', "\r\n"))).unwrap(), expected);
+        assert_eq!(fingerprint(CERTIFICATE).unwrap(), expected, "as openssl x509 -fingerprint says");
+        assert_eq!(fingerprint(&format!("Subject: CN=u\n{}", CERTIFICATE.replace('\n', "\r\n"))).unwrap(), expected);
     }
 
     #[test]
     fn a_wrong_certificate_is_refused() {
-        let (cut, long) = (GIVEN.replace("a7jd9h5LP34AozJF43YXfpSiwUa+dzZgfrRszzP2BoY=\n", ""), GIVEN.replace("BoY=", "BoYA"));
-        let key = GIVEN.replace("CERTIFICATE", "PUBLIC KEY");
+        let (cut, long) = (CERTIFICATE.replace("a7jd9h5LP34AozJF43YXfpSiwUa+dzZgfrRszzP2BoY=\n", ""), CERTIFICATE.replace("BoY=", "BoYA"));
+        let key = CERTIFICATE.replace("CERTIFICATE", "PUBLIC KEY");
         let in_pem = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
         for wrong in ["", "MAA=", &key, &cut, &long, &in_pem("MAA="), &in_pem("!!!!"), &in_pem(""), "-----BEGIN CERTIFICATE-----\n"] {
             assert!(fingerprint(wrong).unwrap_err().starts_with("it"), "{wrong}");

@@ -30,14 +30,14 @@ impl ComputeApi {
     /// answers. A deferred delete is a soft delete, if the server can be restored.
     pub(super) async fn delete(&self, caller: RequestContext, id: &str, rule: &str, deferred: bool) -> Result<(), ApiError> {
         match self.locate_unlocked(&caller, id, rule).await {
-            Ok(located) => self.delete_found(caller, &located, deferred).await,
+            Ok(located) => self.delete_or_queue(caller, &located, deferred).await,
             Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => self.queue_out_of_sight(caller, id, rule, deferred).await,
             Err(error) => Err(error),
         }
     }
 
     /// Begins the delete of a server whose cell answers, or queues it while the move's other cell does not answer.
-    async fn delete_found(&self, caller: RequestContext, located: &Located, deferred: bool) -> Result<(), ApiError> {
+    async fn delete_or_queue(&self, caller: RequestContext, located: &Located, deferred: bool) -> Result<(), ApiError> {
         let server = &located.instance;
         if !self.source_is_silent(located).await? {
             let request = if deferred { Request::SoftDelete } else { Request::Delete };

@@ -78,8 +78,8 @@ async fn show(Call { request, api, caller: Caller(caller), version, .. }: Call<C
     let located = find(&api, &caller, version, &id, "os_compute_api:os-instance-actions:show").await?;
     let unknown = || not_found(format!("Action {request_id} not found"));
     let cell = located.cell.as_deref().ok_or_else(unknown)?;
-    let (server, asked_for) = (located.instance.uuid, request_id.clone());
-    let history = match api.registry.ask(cell, |db| async move { db.action(server, &asked_for).await }).await {
+    let (server, action) = (located.instance.uuid, request_id.clone());
+    let history = match api.registry.ask(cell, |db| async move { db.action(server, &action).await }).await {
         Ok(history) => history,
         Err(DbError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(error.into()),

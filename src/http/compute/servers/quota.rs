@@ -10,7 +10,7 @@ use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::InjectedFile;
 use crate::domain::host_protocol::MESSAGE_MAX;
 use crate::domain::instance::Instance;
-use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
+use crate::domain::quota::{CountedRoom, Limits, ServerUsage, fits};
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::secret::Sealed;
 use crate::http::compute::answer::{bad_request, forbidden};
@@ -33,7 +33,7 @@ pub async fn servers_with_room(
 ) -> Result<(i64, CheckedRoom), ApiError> {
     let room = Room::of(catalog, caller.into()).await?;
     room.check_complete(catalog, caller)?;
-    let more = |count: i64| Taken::by(count, flavor).by_resource();
+    let more = |count: i64| ServerUsage::by(count, flavor).by_resource();
     let count = most_that_fit(request.min_count, request.max_count.min(MOST_AT_ONCE), |count| room.check(&more(count)).is_ok());
     Ok((count, room.for_servers(&more(count))?))
 }
@@ -87,7 +87,7 @@ pub async fn check_restore(catalog: &Catalog, caller: &RequestContext, server: &
     let room = Room::of(catalog, server.into()).await?;
     room.check_complete(catalog, caller)?;
     let held = catalog.counting.from_placement;
-    let more = Taken::by(1, &server.flavor).by_resource();
+    let more = ServerUsage::by(1, &server.flavor).by_resource();
     room.check(&more.into_iter().filter(|(resource, _)| !held || *resource == "instances").collect::<Vec<_>>())
 }
 

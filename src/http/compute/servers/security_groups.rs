@@ -56,10 +56,10 @@ pub async fn named(network: &dyn NetworkService, project: &str, name: &str) -> R
 /// Returns the groups of a server's ports, each once, in the order of the ports.
 async fn of_server(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<(Uuid, String)>, ApiError> {
     let names: BTreeMap<Uuid, String> = network.security_groups_for(project).await.map_err(service_error)?.into_iter().collect();
-    let (mut groups, mut listed): (Vec<(Uuid, String)>, BTreeSet<Uuid>) = Default::default();
+    let (mut groups, mut ids): (Vec<(Uuid, String)>, BTreeSet<Uuid>) = Default::default();
     for id in network.ports_of(server).await.map_err(service_error)?.into_iter().flat_map(|port| port.security_groups) {
         if let Some(name) = names.get(&id)
-            && listed.insert(id)
+            && ids.insert(id)
         {
             groups.push((id, name.clone()));
         }

@@ -23,7 +23,7 @@ use crate::http::microversion::ApiVersion;
 pub enum Purpose {
     /// `GET /servers/{id}`.
     Show,
-    /// One entry of `GET /servers/detail`.
+    /// An entry of `GET /servers/detail`.
     Detail,
     /// `PUT /servers/{id}`.
     Update,
@@ -144,11 +144,11 @@ fn core(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Fields {
     put("flavor", flavor(frame, &instance.flavor));
     put("created", json!(seconds(instance.created_at)));
     put("updated", json!(seconds(instance.updated_at.unwrap_or(instance.created_at))));
-    let shown = match instance.vm_state {
+    let addresses = match instance.vm_state {
         VmState::Building => json!({}),
         _ => addresses(&server.network, &extras.floating_ips, with_mac),
     };
-    put("addresses", shown);
+    put("addresses", addresses);
     put("accessIPv4", json!(instance.access_ip_v4.as_deref().unwrap_or_default()));
     put("accessIPv6", json!(instance.access_ip_v6.as_deref().unwrap_or_default()));
     put("links", links::of(frame.base, "servers", &id));

@@ -48,8 +48,8 @@ async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Se
     }
 }
 
-/// Answers 409 while the host has servers, hidden copies included, or takes part in a move, or anything is allocated from it. Placement also
-/// knows the moves of silent cells, and servers in the making, because the claim at the host comes first.
+/// Answers 409 while the host has servers, hidden copies included, or takes part in a move, or anything is allocated from it. Placement
+/// is asked too: an operation claims room there before it writes any other record, and a cell with a part of a move may be silent.
 async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
     if !api.ask(cell, |db| db.instances_on_host(host)).await?.is_empty() {
         return Err(conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first."));

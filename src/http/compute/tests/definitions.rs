@@ -186,15 +186,15 @@ async fn key_pairs_are_given_made_listed_and_removed() {
         assert!(body["keypair"]["private_key"].as_str().unwrap().starts_with("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
         assert_eq!(body["keypair"]["fingerprint"].as_str().unwrap().len(), 47);
 
-        let (_, shown) = cloud.get("member", "2.10", "/os-keypairs/a").await;
+        let (_, answer) = cloud.get("member", "2.10", "/os-keypairs/a").await;
         assert_eq!(
-            fields(&shown["keypair"]),
+            fields(&answer["keypair"]),
             ["created_at", "deleted", "deleted_at", "fingerprint", "id", "name", "public_key", "type", "updated_at", "user_id"]
         );
-        assert_eq!((&shown["keypair"]["public_key"], &shown["keypair"]["user_id"]), (&json!(KEY), &json!("alice")));
-        let (_, listed) = cloud.get("member", "2.35", "/os-keypairs?limit=1").await;
-        assert_eq!((column(&listed["keypairs"], "/keypair/name"), fields(&listed["keypairs"][0]["keypair"]).len()), (vec![json!("a")], 4));
-        assert_eq!(listed["keypairs_links"][0]["href"], "http://localhost/compute/v2.1/os-keypairs?limit=1&marker=a");
+        assert_eq!((&answer["keypair"]["public_key"], &answer["keypair"]["user_id"]), (&json!(KEY), &json!("alice")));
+        let (_, list) = cloud.get("member", "2.35", "/os-keypairs?limit=1").await;
+        assert_eq!((column(&list["keypairs"], "/keypair/name"), fields(&list["keypairs"][0]["keypair"]).len()), (vec![json!("a")], 4));
+        assert_eq!(list["keypairs_links"][0]["href"], "http://localhost/compute/v2.1/os-keypairs?limit=1&marker=a");
         assert_eq!(column(&cloud.get("member", "2.35", "/os-keypairs?marker=a").await.1["keypairs"], "/keypair/name"), [json!("b")]);
         assert_eq!(cloud.get("member", "2.35", "/os-keypairs?marker=z").await.0, 400);
         assert_eq!(cloud.get("other", "2.10", "/os-keypairs").await.1["keypairs"], json!([]));
@@ -229,18 +229,18 @@ async fn certificates_are_made_up_to_2_91() {
     for cloud in clouds().await {
         for (name, version) in [("a", "2.2"), ("b", "2.91")] {
             let (status, body) = cloud.post("member", version, "/os-keypairs", json!({"keypair": {"name": name, "type": "x509"}})).await;
-            let made = &body["keypair"];
-            assert_eq!((status, &made["type"], &made["user_id"]), (201, &json!("x509"), &json!("alice")), "{body}");
-            assert_eq!(fields(made), ["fingerprint", "name", "private_key", "public_key", "type", "user_id"]);
-            let pair = json!({"keypair": {"name": format!("{name} given"), "type": "x509", "public_key": made["public_key"]}});
+            let pair_in_answer = &body["keypair"];
+            assert_eq!((status, &pair_in_answer["type"], &pair_in_answer["user_id"]), (201, &json!("x509"), &json!("alice")), "{body}");
+            assert_eq!(fields(pair_in_answer), ["fingerprint", "name", "private_key", "public_key", "type", "user_id"]);
+            let pair = json!({"keypair": {"name": format!("{name} given"), "type": "x509", "public_key": pair_in_answer["public_key"]}});
             let (status, body) = cloud.post("member", "2.92", "/os-keypairs", pair).await;
-            assert_eq!((status, &body["keypair"]["fingerprint"]), (201, &made["fingerprint"]));
+            assert_eq!((status, &body["keypair"]["fingerprint"]), (201, &pair_in_answer["fingerprint"]));
             assert_eq!(fields(&body["keypair"]), ["fingerprint", "name", "public_key", "type", "user_id"]);
-            let (_, shown) = cloud.get("member", version, &format!("/os-keypairs/{name}")).await;
-            assert_eq!((&shown["keypair"]["public_key"], shown["keypair"].get("private_key")), (&made["public_key"], None));
+            let (_, answer) = cloud.get("member", version, &format!("/os-keypairs/{name}")).await;
+            assert_eq!((&answer["keypair"]["public_key"], answer["keypair"].get("private_key")), (&pair_in_answer["public_key"], None));
         }
-        let (_, listed) = cloud.get("member", "2.2", "/os-keypairs").await;
-        for entry in listed["keypairs"].as_array().unwrap() {
+        let (_, list) = cloud.get("member", "2.2", "/os-keypairs").await;
+        for entry in list["keypairs"].as_array().unwrap() {
             assert_eq!(fields(&entry["keypair"]), ["fingerprint", "name", "public_key", "type"]);
         }
         let (status, body) =

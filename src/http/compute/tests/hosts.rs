@@ -20,13 +20,13 @@ async fn act(cloud: &Cloud, id: i64, action: &str, argument: Value) -> (u16, Val
 #[actix_web::test]
 async fn an_aggregate_is_made_filled_and_removed() {
     for cloud in clouds().await {
-        let (_, made) =
+        let (_, answer) =
             cloud.post("admin", "2.41", "/os-aggregates", json!({"aggregate": {"name": "gen1", "availability_zone": "z1"}})).await;
         assert_eq!(
-            fields(&made["aggregate"]),
+            fields(&answer["aggregate"]),
             ["availability_zone", "created_at", "deleted", "deleted_at", "id", "name", "updated_at", "uuid"]
         );
-        let id = made["aggregate"]["id"].as_i64().unwrap();
+        let id = answer["aggregate"]["id"].as_i64().unwrap();
         let (status, body) = act(&cloud, id, "add_host", json!({"host": "host1"})).await;
         assert_eq!((status, &body["aggregate"]["hosts"]), (200, &json!(["host1"])));
         assert_eq!(act(&cloud, id, "add_host", json!({"host": "host1"})).await.0, 409);
@@ -118,14 +118,14 @@ async fn services_are_listed_and_changed_in_both_ways() {
 
         let path = format!("/os-services/{}", all["services"][1]["id"].as_str().unwrap());
         let (status, body) = cloud.put("admin", "2.53", &path, json!({"status": "disabled", "disabled_reason": "repair"})).await;
-        let shown = &body["service"];
+        let service = &body["service"];
         assert_eq!(
-            (status, &shown["status"], &shown["disabled_reason"], &shown["state"]),
+            (status, &service["status"], &service["disabled_reason"], &service["state"]),
             (200, &json!("disabled"), &json!("repair"), &json!("up"))
         );
         let (_, body) = cloud.put("admin", "2.53", &path, json!({"status": "enabled", "forced_down": true})).await;
-        let shown = &body["service"];
-        assert_eq!((&shown["status"], &shown["disabled_reason"], &shown["state"]), (&json!("enabled"), &Value::Null, &json!("down")));
+        let service = &body["service"];
+        assert_eq!((&service["status"], &service["disabled_reason"], &service["state"]), (&json!("enabled"), &Value::Null, &json!("down")));
         for (body, status) in [
             (json!({}), 400),
             (json!({"status": "enabled", "disabled_reason": "why"}), 400),
@@ -187,8 +187,8 @@ async fn hypervisors_show_what_is_claimed() {
         let server = cloud.add_server(1, "host2", "s", false).await;
         cloud.add_server(1, "host2", "h", true).await;
         let (_, old) = cloud.get("admin", "2.1", "/os-hypervisors/detail").await;
-        let shown = old["hypervisors"][1].clone();
-        assert_eq!(shown["cpu_info"], "{\"arch\":\"x86_64\"}");
+        let hypervisor = old["hypervisors"][1].clone();
+        assert_eq!(hypervisor["cpu_info"], "{\"arch\":\"x86_64\"}");
         assert_eq!(cloud.get("admin", "2.28", "/os-hypervisors/detail").await.1["hypervisors"][1]["cpu_info"], json!({"arch": "x86_64"}));
         for (field, amount) in [
             ("vcpus", 8),
@@ -201,9 +201,9 @@ async fn hypervisors_show_what_is_claimed() {
             ("current_workload", 0),
             ("disk_available_least", 80),
         ] {
-            assert_eq!(shown[field], amount, "{field}");
+            assert_eq!(hypervisor[field], amount, "{field}");
         }
-        assert_eq!(shown["service"], json!({"id": 1, "host": "host2", "disabled_reason": null}));
+        assert_eq!(hypervisor["service"], json!({"id": 1, "host": "host2", "disabled_reason": null}));
         let (_, sums) = cloud.get("admin", "2.87", "/os-hypervisors/statistics").await;
         let sums = &sums["hypervisor_statistics"];
         assert_eq!(

@@ -89,7 +89,7 @@ pub(super) async fn clouds() -> Vec<Cloud> {
 
 /// Makes clouds as [`clouds`] does. Quotas are counted in placement, or from the request specs.
 pub(super) async fn clouds_counting(from_placement: bool) -> Vec<Cloud> {
-    let counting = Counting { from_placement, again_when_taken: true };
+    let counting = Counting { from_placement, recheck: true };
     let env = FaultyBorders::of(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline));
     let mut clouds = vec![Cloud::new(env, counting, |_| String::new()).await];
     if fresh_postgres().is_some() {

@@ -34,7 +34,7 @@ pub async fn create(Call { api: operators, catalog, caller, .. }: Call<Operators
     catalog.allow(&caller, RULE)?;
     let demand = request::read(&caller, &body, &catalog, &world).await?;
     if demand.dry_run {
-        let mut answer = wish(&demand.plan);
+        let mut answer = request_fields(&demand.plan);
         answer.insert("dry_run".to_owned(), json!(true));
         answer.extend(preview(&world, &demand.plan).await.map_err(|error| refused(Refusal::from(error)))?);
         return Ok(HttpResponse::Ok().json(answer));
@@ -184,8 +184,8 @@ async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
     Ok(HttpResponse::build(status).json(view))
 }
 
-/// Returns what the operator asked.
-fn wish(plan: &DrainPlan) -> Map<String, Value> {
+/// Returns the fields of a drain's request.
+fn request_fields(plan: &DrainPlan) -> Map<String, Value> {
     let (cell, cells, zone) = match &plan.to {
         Destination::Cell(name) => (Some(name), Some(std::slice::from_ref(name)), None),
         Destination::Cells(names) => (None, Some(names.as_slice()), None),
@@ -217,7 +217,7 @@ fn stays(drain: &Drain, counts: &Counts) -> i64 {
 }
 
 fn view(drain: &Drain, counts: &Counts) -> Map<String, Value> {
-    let mut view = wish(&drain.plan);
+    let mut view = request_fields(&drain.plan);
     let own = [
         ("id", json!(drain.id)),
         ("state", json!(drain.state)),

@@ -38,14 +38,14 @@ pub(in crate::http::ops) static BODY: Schema = Schema::fixed(|_| {
     schema::object(&fields, &[])
 });
 
-/// A checked request.
-pub(super) struct Asked {
+/// A checked request for a drain.
+pub(super) struct DrainRequest {
     pub plan: DrainPlan,
     pub dry_run: bool,
 }
 
 /// Checks the body.
-pub(super) async fn read(caller: &Caller, body: &Document, catalog: &Catalog, world: &World) -> Result<Asked, ApiError> {
+pub(super) async fn read(caller: &Caller, body: &Document, catalog: &Catalog, world: &World) -> Result<DrainRequest, ApiError> {
     BODY.check(ApiVersion(COMPUTE.min), body).await?;
     let (cell, hosts, whole_cell) = source(body, catalog).await?;
     let to = destination(body, catalog, &cell.name, whole_cell).await?;
@@ -65,7 +65,7 @@ pub(super) async fn read(caller: &Caller, body: &Document, catalog: &Catalog, wo
         may_leave_cell,
         caller: caller.0.clone(),
     };
-    Ok(Asked { plan, dry_run: body["dry_run"] == true })
+    Ok(DrainRequest { plan, dry_run: body["dry_run"] == true })
 }
 
 /// Returns the cell and the hosts to empty, and whether they are the whole cell.

@@ -23,14 +23,14 @@ impl House {
                 id
             }
             "snapshot" => {
-                let wanted = json!({"snapshot": {"volume_id": self.names["volume"], "name": name, "metadata": {"colour": "blue"}}});
-                let id = self.make_as("member", "POST", "/volume/v3/snapshots", wanted, "/snapshot/id").await;
+                let body = json!({"snapshot": {"volume_id": self.names["volume"], "name": name, "metadata": {"colour": "blue"}}});
+                let id = self.make_as("member", "POST", "/volume/v3/snapshots", body, "/snapshot/id").await;
                 self.rest().await;
                 id
             }
             "backup" => {
-                let wanted = json!({"backup": {"volume_id": self.names["volume"], "name": name}});
-                let id = self.make_as("member", "POST", "/volume/v3/backups", wanted, "/backup/id").await;
+                let body = json!({"backup": {"volume_id": self.names["volume"], "name": name}});
+                let id = self.make_as("member", "POST", "/volume/v3/backups", body, "/backup/id").await;
                 self.rest().await;
                 id
             }
@@ -42,8 +42,8 @@ impl House {
             "message" => {
                 let new = json!({"volume_type": {"name": name, "extra_specs": {"vendor_name": "nobody"}}});
                 self.make_as("admin", "POST", "/volume/v3/types", new, "/volume_type/id").await;
-                let wanted = json!({"volume": {"size": 1, "volume_type": name}});
-                let volume = self.make_as("member", "POST", "/volume/v3/volumes", wanted, "/volume/id").await;
+                let body = json!({"volume": {"size": 1, "volume_type": name}});
+                let volume = self.make_as("member", "POST", "/volume/v3/volumes", body, "/volume/id").await;
                 self.rest().await;
                 self.look(&format!("/volume/v3/messages?resource_uuid={volume}"), "/messages/0/id").await
             }
@@ -71,26 +71,26 @@ impl House {
             // Of a user, with the host still to come, and with it.
             "reserved_attachment" | "connected_attachment" => {
                 let volume = Box::pin(self.another("volume")).await;
-                let mut wanted = json!({"attachment": {"volume_uuid": volume, "instance_uuid": self.names["server"]}});
+                let mut body = json!({"attachment": {"volume_uuid": volume, "instance_uuid": self.names["server"]}});
                 if kind == "connected_attachment" {
-                    wanted["attachment"]["connector"] = json!({"host": "here"});
+                    body["attachment"]["connector"] = json!({"host": "here"});
                 }
-                self.make_as("member", "POST", "/volume/v3/attachments", wanted, "/attachment/id").await
+                self.make_as("member", "POST", "/volume/v3/attachments", body, "/attachment/id").await
             }
             // Attached to the house's server; returns the volume's id.
             "attached_volume" => {
                 let volume = Box::pin(self.another("volume")).await;
                 let path = format!("/compute/v2.1/servers/{}/os-volume_attachments", self.names["server"]);
-                let wanted = json!({"volumeAttachment": {"volumeId": volume}});
-                self.make_as("member", "POST", &path, wanted, "/volumeAttachment/volumeId").await;
+                let body = json!({"volumeAttachment": {"volumeId": volume}});
+                self.make_as("member", "POST", &path, body, "/volumeAttachment/volumeId").await;
                 self.rest().await;
                 volume
             }
             // Attached to the house's server; returns the port's id.
             "interface" => {
                 let path = format!("/compute/v2.1/servers/{}/os-interface", self.names["server"]);
-                let wanted = json!({"interfaceAttachment": {"net_id": self.names["shared_network"]}});
-                self.make_as("member", "POST", &path, wanted, "/interfaceAttachment/port_id").await
+                let body = json!({"interfaceAttachment": {"net_id": self.names["shared_network"]}});
+                self.make_as("member", "POST", &path, body, "/interfaceAttachment/port_id").await
             }
             other => self.another_of_operators(other, name).await,
         }

@@ -21,9 +21,9 @@ pub static ROUTES: &[Route] = &[
     ("DELETE", "/flavors/{}", &[1], nothing),
     ("GET", "/flavors/{}/os-extra_specs", &[1], |_| only("extra_specs", metadata())),
     // The body of the request, whose values may be numbers.
-    ("POST", "/flavors/{}/os-extra_specs", &[1], |_| only("extra_specs", given_specs())),
+    ("POST", "/flavors/{}/os-extra_specs", &[1], |_| only("extra_specs", writable_specs())),
     ("GET", "/flavors/{}/os-extra_specs/{}", &[1], |_| meta()),
-    ("PUT", "/flavors/{}/os-extra_specs/{}", &[1], |_| given_specs()),
+    ("PUT", "/flavors/{}/os-extra_specs/{}", &[1], |_| writable_specs()),
     ("DELETE", "/flavors/{}/os-extra_specs/{}", &[1], nothing),
     ("GET", "/flavors/{}/os-flavor-access", &[1], access),
     ("POST", "/flavors/{}/action#addTenantAccess", &[1], access),
@@ -53,12 +53,12 @@ fn whole(minor: u16) -> Value {
     if minor >= 61 { perhaps(whole, json!({"extra_specs": metadata()})) } else { whole }
 }
 
-fn given_specs() -> Value {
-    let mut given = metadata();
-    for value in given["patternProperties"].as_object_mut().expect("patterns").values_mut() {
+fn writable_specs() -> Value {
+    let mut specs = metadata();
+    for value in specs["patternProperties"].as_object_mut().expect("patterns").values_mut() {
         value["type"] = json!(["string", "number"]);
     }
-    given
+    specs
 }
 
 fn access(_: u16) -> Value {

@@ -94,10 +94,10 @@ impl EmbeddedIdentity {
             unrestricted: new.unrestricted,
             created_at: now.naive_utc(),
         };
-        let made = ApplicationCredential { record, roles };
-        let stored = made.clone();
+        let credential = ApplicationCredential { record, roles };
+        let stored = credential.clone();
         match self.write(move |conn| store(conn, &stored)).await? {
-            Made::Stored => Ok((made, secret)),
+            Made::Stored => Ok((credential, secret)),
             Made::TooMany => Err(ServiceError::Forbidden(reason!(
                 "Unable to create additional application credentials, maximum of {MAX_PER_USER} already exceeded for user."
             ))),
@@ -136,11 +136,11 @@ impl EmbeddedIdentity {
     /// secret wrong.
     pub(super) async fn prove_application_credential(
         &self,
-        named: ApplicationCredentialRef,
+        reference: ApplicationCredentialRef,
         secret: &str,
     ) -> Result<Proven, AuthenticationError> {
         let turn = self.passwords.turn().await?;
-        let (revision, stored) = self.read(move |conn| Ok((state::revision(conn)?, find(conn, &named)?))).await?;
+        let (revision, stored) = self.read(move |conn| Ok((state::revision(conn)?, find(conn, &reference)?))).await?;
         let hash = stored.as_ref().map(|(_, credential)| credential.secret_hash.clone());
         let (Some((user, credential)), Fit::Yes(newer)) = (stored, self.passwords.compare(&turn, secret, hash).await?) else {
             return Err(AuthenticationError::Unauthorized);
@@ -165,8 +165,8 @@ impl EmbeddedIdentity {
     }
 }
 
-fn find(conn: &mut Conn, named: &ApplicationCredentialRef) -> Result<Option<(super::User, CredentialRecord)>, DbError> {
-    let credential = match named {
+fn find(conn: &mut Conn, reference: &ApplicationCredentialRef) -> Result<Option<(super::User, CredentialRecord)>, DbError> {
+    let credential = match reference {
         ApplicationCredentialRef::Id(id) => records::by_id(conn, id)?,
         ApplicationCredentialRef::Name { name, user } => match find_user(conn, user)? {
             Some(user) => records::by_name(conn, &user.id, name)?,
@@ -178,16 +178,16 @@ fn find(conn: &mut Conn, named: &ApplicationCredentialRef) -> Result<Option<(sup
 }
 
 /// Stores a credential, if its user still has its roles.
-fn store(conn: &mut Conn, made: &ApplicationCredential) -> Result<Made, DbError> {
-    let record = &made.record;
+fn store(conn: &mut Conn, credential: &ApplicationCredential) -> Result<Made, DbError> {
+    let record = &credential.record;
     let held = effective_roles(conn, &record.user_id, &Target::Project(record.project_id.clone()))?;
-    if !made.roles.iter().all(|role| held.iter().any(|held| held.id == role.id)) {
+    if !credential.roles.iter().all(|role| held.iter().any(|held| held.id == role.id)) {
         return Ok(Made::RoleLost);
     }
     if records::count(conn, &record.user_id)? >= MAX_PER_USER {
         return Ok(Made::TooMany);
     }
-    let role_ids: Vec<String> = made.roles.iter().map(|role| role.id.clone()).collect();
+    let role_ids: Vec<String> = credential.roles.iter().map(|role| role.id.clone()).collect();
     records::insert(conn, record, &role_ids)?;
     Ok(Made::Stored)
 }
@@ -197,13 +197,13 @@ fn with_roles(conn: &mut Conn, record: CredentialRecord) -> Result<ApplicationCr
     Ok(ApplicationCredential { record, roles })
 }
 
-/// Returns the wanted roles among those of a token; all if none is named. Invalid if one is not among them.
+/// Returns the requested roles of a token; all of its roles if the request names none. Invalid if the token lacks a requested role.
 fn roles_among(held: &[Role], references: &[RoleRef]) -> Result<Vec<Role>, ServiceError> {
     if let Some(_missing) = references.iter().find(|reference| !held.iter().any(|role| reference.is(role))) {
         return Err(unassigned());
     }
-    let named = |role: &&Role| references.is_empty() || references.iter().any(|reference| reference.is(role));
-    Ok(held.iter().filter(named).cloned().collect())
+    let is_referenced = |role: &&Role| references.is_empty() || references.iter().any(|reference| reference.is(role));
+    Ok(held.iter().filter(is_referenced).cloned().collect())
 }
 
 fn unassigned() -> ServiceError {

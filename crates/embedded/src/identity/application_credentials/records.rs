@@ -47,9 +47,9 @@ pub fn by_name(conn: &mut Conn, user_id: &str, name: &str) -> Result<Option<Cred
     if !storable(name) {
         return Ok(None);
     }
-    let named =
+    let statement =
         application_credentials::table.filter(application_credentials::user_id.eq(user_id)).filter(application_credentials::name.eq(name));
-    Ok(named.select(CredentialRecord::as_select()).first(conn).optional()?)
+    Ok(statement.select(CredentialRecord::as_select()).first(conn).optional()?)
 }
 
 /// Returns the user's credentials, ordered by name.
@@ -93,10 +93,10 @@ pub fn delete(conn: &mut Conn, user_id: &str, id: &str) -> Result<(), DbError> {
 /// Deletes the credentials that the assignment's user made in its project. An assignment of a group deletes none.
 pub fn delete_of_assignment(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
     let (Actor::User(user_id), Target::Project(project_id)) = (&assignment.actor, &assignment.target) else { return Ok(()) };
-    let made = application_credentials::table
+    let rows = application_credentials::table
         .filter(application_credentials::user_id.eq(user_id))
         .filter(application_credentials::project_id.eq(project_id));
-    diesel::delete(made).execute(conn)?;
+    diesel::delete(rows).execute(conn)?;
     Ok(())
 }
 

@@ -75,8 +75,8 @@ async fn create(
     require("identity:create_application_credential", owns(&call.caller, &user))?;
     let without = || failed(ServiceError::Forbidden("An application credential is made with a token.".into()));
     let token = own_token(&call).await?.ok_or_else(without)?;
-    let (made, secret) = call.service.create_application_credential(&token, read(fields)?).await.map_err(failed)?;
-    let mut body = render(&call.request, &made);
+    let (credential, secret) = call.service.create_application_credential(&token, read(fields)?).await.map_err(failed)?;
+    let mut body = render(&call.request, &credential);
     body["secret"] = json!(secret);
     Ok(HttpResponse::Created().json(json!({"application_credential": body})))
 }

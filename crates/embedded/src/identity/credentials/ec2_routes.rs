@@ -38,8 +38,8 @@ async fn list(call: Call, user: web::Path<String>) -> Result<HttpResponse, ApiEr
 async fn create(call: Call, user: web::Path<String>, Json(Body { tenant_id }): Json<Body>) -> Result<HttpResponse, ApiError> {
     require("identity:ec2_create_credential", owns(&call.caller, &user) || call.caller.0.is_admin())?;
     let token = own_token(&call).await?;
-    let made = call.service.create_ec2_credential(token.as_ref(), &user, &tenant_id).await.map_err(failed)?;
-    Ok(HttpResponse::Created().json(json!({"credential": render(&call.request, &made)})))
+    let credential = call.service.create_ec2_credential(token.as_ref(), &user, &tenant_id).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(json!({"credential": render(&call.request, &credential)})))
 }
 
 async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {

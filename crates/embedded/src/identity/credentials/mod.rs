@@ -62,7 +62,7 @@ pub struct Ec2Credential {
 }
 
 impl EmbeddedIdentity {
-    /// Makes a credential. NotFound for an unknown user or project, Forbidden beyond the user's hundredth and with the token of a restricted
+    /// Makes a credential. NotFound for an unknown user or project, Forbidden if the user has a hundred, or with the token of a restricted
     /// application credential.
     pub async fn create_credential(&self, token: Option<&Token>, new: NewCredential) -> Result<UserCredential, ServiceError> {
         token.map_or(Ok(()), refuse_restricted)?;
@@ -71,9 +71,9 @@ impl EmbeddedIdentity {
             EC2 => id_of_access(&access_of(&blob)?),
             _ => self.new_id(),
         };
-        let made = UserCredential { id, user_id, project_id, kind, blob: Some(blob) };
-        check(&made)?;
-        let row = sealed(&made, &*self.vault_key().await?)?;
+        let credential = UserCredential { id, user_id, project_id, kind, blob: Some(blob) };
+        check(&credential)?;
+        let row = sealed(&credential, &*self.vault_key().await?)?;
         let user = row.user_id.clone();
         let stored = self.write_aside(move |conn| {
             require_owners(conn, &row)?;
@@ -83,7 +83,7 @@ impl EmbeddedIdentity {
             records::insert(conn, &row).map(|()| true)
         });
         match stored.await? {
-            true => Ok(made),
+            true => Ok(credential),
             false => {
                 let why = reason!("Unable to create additional credentials, maximum of {MAX_PER_USER} already exceeded for user {user}.");
                 Err(ServiceError::Forbidden(why))

@@ -89,19 +89,19 @@ impl EmbeddedIdentity {
 
 /// Saves an endpoint, and before it the region that was given under the field's older name, if the endpoint is in it and it is unknown.
 fn store(conn: &mut Conn, mut catalog: Catalog, legacy: Option<String>, endpoint: Endpoint) -> Outcome<Endpoint> {
-    let mut made = None;
+    let mut new_region = None;
     if let Some(id) = legacy.filter(|id| endpoint.region_id.as_ref() == Some(id) && !has_region(&catalog, id)) {
         if catalog.regions.len() >= SERVICES_MAX {
             return Ok(Err(too_many("regions", SERVICES_MAX)));
         }
         let region = Region { id, description: String::new(), parent_region_id: None };
         catalog.regions.push(region.clone());
-        made = Some(region);
+        new_region = Some(region);
     }
     if let Err(refusal) = check_endpoint(&catalog, &endpoint) {
         return Ok(Err(refusal));
     }
-    if let Some(region) = made {
+    if let Some(region) = new_region {
         regions::save(conn, &region)?;
     }
     records::save(conn, &endpoint).map(|()| Ok(endpoint))

@@ -169,19 +169,19 @@ impl EmbeddedIdentity {
         let look_up = self.read(move |conn| {
             let revision = state::revision(conn)?;
             let Some(user) = find_user(conn, &user)? else { return Ok((revision, None)) };
-            let failed = failures::of_user(conn, &user.id)?;
-            Ok((revision, Some((user, failed))))
+            let failures = failures::of_user(conn, &user.id)?;
+            Ok((revision, Some((user, failures))))
         });
         let (revision, account) = look_up.await?;
-        let (user, failed) = match account {
-            Some((user, failed)) if !self.is_locked_out(failed) => (Some(user), failed),
+        let (user, failures) = match account {
+            Some((user, failures)) if !self.is_locked_out(failures) => (Some(user), failures),
             _ => (None, (0, None)),
         };
         let hash = user.as_ref().map(|user| user.password_hash.clone());
         let fit = self.passwords.compare(&turn, password, hash).await?;
         match (user, fit) {
             (Some(user), Fit::Yes(newer)) if user.enabled => {
-                self.note_success(&user, failed.0, newer).await?;
+                self.note_success(&user, failures.0, newer).await?;
                 Ok((user, revision))
             }
             (user, fit) => {
@@ -380,8 +380,8 @@ fn read_token(conn: &mut Conn, payload: &Payload) -> Result<(i64, Option<Token>)
     Ok((revision, token))
 }
 
-/// Judges the payload of a new token. What was revoked between the check of a secret and now ended other tokens: while the secret is stored,
-/// the new token counts as proven now.
+/// Checks the payload of a new token against the stored records. A revocation since the check of the user's secret ends older tokens only: if
+/// the secret is still stored, the new token has the present revision.
 fn read_new_token(conn: &mut Conn, mut payload: Payload, secret: Option<&Secret>) -> Result<(Payload, Option<Token>), DbError> {
     // Before the look at the secret: a change of the secret that comes later ends the token.
     let revision = state::revision(conn)?;

@@ -39,8 +39,8 @@ impl Step {
             Step::Named(operation) if !is_older => Ok(operation),
             Step::Keyed(mut step) if is_older => {
                 let value = step.remove("value").unwrap_or_default();
-                let mut named = step.into_iter();
-                match (named.next(), named.next()) {
+                let mut fields = step.into_iter();
+                match (fields.next(), fields.next()) {
                     (Some((op, Value::String(path))), None) => Ok(Operation { op, path, value }),
                     _ => Err(wrong()),
                 }

@@ -25,8 +25,8 @@ const WAYS_MAX: usize = 100;
 /// The maximum number of ports that follow a network's policy in one commit.
 const FOLLOWERS_MAX: i64 = 200;
 
-/// Changes what the server of a bound port holds from what the port asked for to what it asks for now. A port without an allocation, which
-/// was bound before it asked for anything, gets one by its next move or by healing.
+/// Replaces, in the server's allocation, the resources of the bound port's former request by those of its present one. A port that was bound
+/// without a request has no allocation: its next move or a heal makes one.
 pub(in crate::network) fn follow(conn: &mut Conn, before: &Port, after: &Port) -> Result<(), TransactionError> {
     if before.resource_request == after.resource_request {
         return Ok(());

@@ -41,16 +41,16 @@ async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpRespo
 async fn create(call: Call, id: web::Path<String>, Json(document): Json<Value>) -> Result<HttpResponse, ApiError> {
     permitted(&call.service, &call.caller)?;
     let binding = attributes(document, "binding")?;
-    let made = call.service.add_binding(id_of("Port", &id)?, binding).await.map_err(refusal)?;
-    Ok(HttpResponse::Created().json(json!({"binding": body(&made)})))
+    let binding = call.service.add_binding(id_of("Port", &id)?, binding).await.map_err(refusal)?;
+    Ok(HttpResponse::Created().json(json!({"binding": body(&binding)})))
 }
 
 async fn update(call: Call, path: web::Path<(String, String)>, Json(document): Json<Value>) -> Result<HttpResponse, ApiError> {
     permitted(&call.service, &call.caller)?;
     let changes = attributes(document, "binding")?;
     let (id, host) = path.into_inner();
-    let changed = call.service.update_binding(id_of("Port", &id)?, host, changes).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(json!({"binding": body(&changed)})))
+    let binding = call.service.update_binding(id_of("Port", &id)?, host, changes).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(json!({"binding": body(&binding)})))
 }
 
 async fn activate(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {

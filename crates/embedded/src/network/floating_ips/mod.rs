@@ -181,12 +181,12 @@ fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<FloatingIpRecord,
 /// Takes the wish for a port out of a request's attributes. `present` is the port that the floating IP leads to.
 fn take_wish(attributes: &mut Attributes, present: Option<Uuid>) -> Result<Wish, ServiceError> {
     let (port, fixed) = (attributes.remove("port_id"), text(attributes.remove("fixed_ip_address")));
-    let named = match port {
+    let target = match port {
         Some(port) => id_in(Some(port)),
         None if fixed.is_none() => return Ok(Wish::Keep),
         None => present,
     };
-    match (named, fixed) {
+    match (target, fixed) {
         (Some(port), fixed) => Ok(Wish::Lead(port, fixed)),
         (None, None) => Ok(Wish::Free),
         (None, Some(_)) => {

@@ -43,13 +43,13 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
     // As in Neutron, a list has only what its reader may see.
     let availabilities = if call.caller.0.is_admin() { call.service.ip_availabilities().await.map_err(refusal)? } else { Vec::new() };
     let version = query.only("ip_version");
-    let mut kept = Vec::new();
+    let mut views = Vec::new();
     for network in &availabilities {
         if query.matches(&attributes(network))? {
-            kept.push(view(network, version.as_deref()));
+            views.push(view(network, version.as_deref()));
         }
     }
-    Ok(HttpResponse::Ok().json(Several { network_ip_availabilities: kept }))
+    Ok(HttpResponse::Ok().json(Several { network_ip_availabilities: views }))
 }
 
 async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {

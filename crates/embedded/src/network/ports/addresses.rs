@@ -32,7 +32,7 @@ pub(in crate::network) fn check_count(limits: &Limits, requests: Option<&[Addres
     }
 }
 
-/// Assigns a port its addresses: the wanted ones or, if the request names none, one per IP version of the network.
+/// Assigns a port its addresses: the requested ones or, if the request names none, one per IP version of the network.
 pub(in crate::network) fn assign(
     conn: &mut Conn,
     port: Uuid,
@@ -48,9 +48,10 @@ pub(in crate::network) fn assign(
         return Ok(chosen);
     };
     // The named addresses first, so that none of them is chosen for an entry that names a subnet alone.
-    let (named, unnamed): (Vec<_>, Vec<_>) = requests.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
+    let (with_address, without_address): (Vec<_>, Vec<_>) =
+        requests.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
     let mut chosen = Vec::new();
-    for (place, address) in named.into_iter().chain(unnamed) {
+    for (place, address) in with_address.into_iter().chain(without_address) {
         let fixed = one(conn, port, network, &available, address)?;
         hold(conn, port, place, &fixed)?;
         chosen.push((place, fixed));
@@ -135,8 +136,8 @@ fn one(
 ) -> Result<FixedIp, TransactionError> {
     let invalid = |why: Reason| TransactionError::Service(ServiceError::Invalid(why));
     let subnet = request.subnet_id.map(|id| {
-        let named = available.iter().find(|subnet| subnet.id == id);
-        named.ok_or_else(|| invalid(reason!("Subnet {id} is not one of network {network}.")))
+        let subnet = available.iter().find(|subnet| subnet.id == id);
+        subnet.ok_or_else(|| invalid(reason!("Subnet {id} is not one of network {network}.")))
     });
     let subnet = subnet.transpose()?;
     let Some(text) = &request.ip_address else {

@@ -82,14 +82,14 @@ impl EmbeddedNetwork {
 
     /// Makes a port on a network that the caller may use.
     pub async fn add_port(&self, scope: Scope, attributes: Attributes) -> Result<PortRecord, ServiceError> {
-        let made = self.make(self.new_port(scope, attributes)?).await?;
-        Ok(self.shown_record(made))
+        let record = self.make(self.new_port(scope, attributes)?).await?;
+        Ok(self.shown_record(record))
     }
 
     /// Makes ports: all of them, or none.
     pub async fn add_ports(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<PortRecord>, ServiceError> {
-        let made = self.make_all(all, |attributes| self.new_port(scope.clone(), attributes)).await?;
-        Ok(made.into_iter().map(|record| self.shown_record(record)).collect())
+        let records = self.make_all(all, |attributes| self.new_port(scope.clone(), attributes)).await?;
+        Ok(records.into_iter().map(|record| self.shown_record(record)).collect())
     }
 
     fn new_port(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<PortRecord>, ServiceError> {
@@ -314,11 +314,11 @@ fn write_attributes(row: &mut PortRow, fields: &Settable, now: DateTime<Utc>) ->
 
 /// Names an address for each entry that names a subnet alone: a present one in that subnet that no entry names, if there is one.
 fn keeping(present: &[FixedIp], requests: Vec<AddressRequest>) -> Vec<AddressRequest> {
-    let mut named: BTreeSet<String> = requests.iter().filter_map(|address| address.ip_address.clone()).collect();
+    let mut addresses: BTreeSet<String> = requests.iter().filter_map(|address| address.ip_address.clone()).collect();
     let keep = |address: AddressRequest| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
             let mut here = present.iter().filter(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
-            AddressRequest { subnet_id: Some(subnet), ip_address: here.find(|held| named.insert(held.clone())) }
+            AddressRequest { subnet_id: Some(subnet), ip_address: here.find(|held| addresses.insert(held.clone())) }
         }
         _ => address,
     };

@@ -29,19 +29,19 @@ pub(in crate::network) fn refusal(
     if available.is_empty() {
         return Ok(Some(PortRefusal::NoSubnet { network, port_security: row.port_security_enabled }));
     }
-    let mut named = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     for address in requests.iter().flatten() {
         let place = address.parse().ok().and_then(|parsed: IpAddr| Some((parsed, subnet_for(&available, parsed)?)));
         let Some((parsed, subnet)) = place else {
             return Ok(Some(PortRefusal::WrongAddress { network, address: address.clone() }));
         };
         let device = holder(conn, subnet, parsed)?;
-        if !named.insert(parsed) || device.is_some() {
+        if !requested.insert(parsed) || device.is_some() {
             return Ok(Some(PortRefusal::AddressInUse { address: address.clone(), device: device.unwrap_or_default() }));
         }
     }
-    let unnamed = requests.iter().filter(|address| address.is_none()).count() as u128;
-    if unnamed > 0 && !has_room(conn, &available, unnamed, &named)? {
+    let unspecified = requests.iter().filter(|address| address.is_none()).count() as u128;
+    if unspecified > 0 && !has_room(conn, &available, unspecified, &requested)? {
         return Ok(Some(PortRefusal::NoAddressLeft { network }));
     }
     let guaranteed = in_format(format, assemble::request_on(conn, &row)?).is_some();
@@ -62,14 +62,14 @@ fn holder(conn: &mut Conn, subnet: &SubnetRecord, address: IpAddr) -> Result<Opt
 }
 
 /// True if each IP version of the network has this many free addresses beside the named ones.
-fn has_room(conn: &mut Conn, available: &[SubnetRecord], count: u128, named: &BTreeSet<IpAddr>) -> Result<bool, TransactionError> {
+fn has_room(conn: &mut Conn, available: &[SubnetRecord], count: u128, requested: &BTreeSet<IpAddr>) -> Result<bool, TransactionError> {
     for version in [4, 6] {
         let of_version: Vec<&SubnetRecord> = available.iter().filter(|subnet| subnet.ip_version == version).collect();
         let mut free = 0_u128;
         for subnet in &of_version {
             // Stops at the first subnet that suffices: most networks have one large subnet.
             if free < count {
-                free = free.saturating_add(free_in(conn, subnet, count, named)?);
+                free = free.saturating_add(free_in(conn, subnet, count, requested)?);
             }
         }
         if !of_version.is_empty() && free < count {
@@ -80,16 +80,16 @@ fn has_room(conn: &mut Conn, available: &[SubnetRecord], count: u128, named: &BT
 }
 
 /// Returns the number of free addresses in the subnet's pools. The addresses are read only if their number may leave fewer than `count`.
-fn free_in(conn: &mut Conn, subnet: &SubnetRecord, count: u128, named: &BTreeSet<IpAddr>) -> Result<u128, TransactionError> {
+fn free_in(conn: &mut Conn, subnet: &SubnetRecord, count: u128, requested: &BTreeSet<IpAddr>) -> Result<u128, TransactionError> {
     let id = subnet.id.to_string();
     let size = subnets::size_of_pools(subnet)?;
     let used = table::addresses_in_use(conn, &id)?.unsigned_abs();
-    let at_least = size.saturating_sub(u128::from(used)).saturating_sub(named.len() as u128);
+    let at_least = size.saturating_sub(u128::from(used)).saturating_sub(requested.len() as u128);
     if at_least >= count {
         return Ok(at_least);
     }
     let held = ports::addresses_of_subnet(conn, &id)?;
-    let of_family = named.iter().copied().filter(|address| address.is_ipv6() == (subnet.ip_version == 6));
+    let of_family = requested.iter().copied().filter(|address| address.is_ipv6() == (subnet.ip_version == 6));
     let used_addresses: BTreeSet<IpAddr> = held.iter().filter_map(|text| text.parse().ok()).chain(of_family).collect();
     let in_pools = subnets::count_in_pools(subnet, used_addresses.into_iter())?;
     Ok(size.saturating_sub(in_pools))

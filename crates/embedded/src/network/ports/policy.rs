@@ -59,7 +59,7 @@ fn of_owners(action: &str, attributes: &Attributes) -> Result<(), ServiceError> 
     if let Some(name) = OWNERS.iter().find(|name| attributes.contains_key(**name)) {
         return refused(&format!("{action}:{name}"));
     }
-    // Such ports belong to routers and DHCP servers; a user's port of this kind could impersonate one.
+    // Ports of the network itself belong to routers and DHCP servers; a user's port of this kind could impersonate one.
     match attributes.get("device_owner").and_then(Value::as_str) {
         Some(owner) if owner.starts_with("network:") => refused(&format!("{action}:device_owner")),
         _ => Ok(()),

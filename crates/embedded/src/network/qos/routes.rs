@@ -48,8 +48,8 @@ async fn rules(call: Call, path: web::Path<(String, String)>) -> Result<HttpResp
 async fn create_rule(call: Call, path: web::Path<(String, String)>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
     let (id, kind) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?);
     let rule = attributes(body, &format!("{}_rule", kind.name()))?;
-    let made = call.service.create_qos_rule(writer(&call.caller)?, id, kind, rule).await.map_err(refusal)?;
-    Ok(HttpResponse::Created().json(named(&made)))
+    let rule = call.service.create_qos_rule(writer(&call.caller)?, id, kind, rule).await.map_err(refusal)?;
+    Ok(HttpResponse::Created().json(named(&rule)))
 }
 
 async fn show_rule(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
@@ -63,8 +63,8 @@ async fn show_rule(call: Call, path: web::Path<(String, String, String)>) -> Res
 async fn update_rule(call: Call, path: web::Path<(String, String, String)>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
     let (policy, kind, id) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?, id_of("QoS rule", &path.2)?);
     let changes = attributes(body, &format!("{}_rule", kind.name()))?;
-    let changed = call.service.update_qos_rule(writer(&call.caller)?, policy, id, changes).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(named(&changed)))
+    let rule = call.service.update_qos_rule(writer(&call.caller)?, policy, id, changes).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(named(&rule)))
 }
 
 async fn delete_rule(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {

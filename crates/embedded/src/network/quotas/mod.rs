@@ -130,11 +130,11 @@ impl EmbeddedNetwork {
     /// Makes the project's row of turns if it is missing. A separate transaction must do this first: two that insert the row concurrently
     /// conflict, and a conflict ends the transaction.
     pub(super) async fn make_turn(&self, project: &str) -> Result<(), ServiceError> {
-        let (key, made) = (project.to_owned(), project.to_owned());
+        let (key, turn) = (project.to_owned(), project.to_owned());
         if self.read(move |conn| Ok(table::has_turn(conn, &key)?)).await? {
             return Ok(());
         }
-        match self.write(None, move |conn| Ok(table::make_turn(conn, &made)?)).await {
+        match self.write(None, move |conn| Ok(table::make_turn(conn, &turn)?)).await {
             // Another transaction inserted the row meanwhile.
             Err(ServiceError::Conflict(_)) => Ok(()),
             other => other,
@@ -193,7 +193,7 @@ fn used(conn: &mut Conn, project: &str, resource: &str) -> Result<i64, DbError> 
         FloatingIpRow::RESOURCE => FloatingIpRow::count(conn, project),
         GroupRow::RESOURCE => GroupRow::count(conn, project),
         RuleRow::RESOURCE => RuleRow::count(conn, project),
-        // This service cannot create the other resources, so there are none.
+        // The service cannot create the other resources, so there are none.
         _ => Ok(0),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::{Caller, known_project};
+use cellshift_web::auth::{Caller, require_project};
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use serde_json::{Map, Value, json};
@@ -65,7 +65,7 @@ async fn update(
     Json(body): Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
     administrator(&call.caller)?;
-    known_project(&**identity, &call.caller, ErrorForm::Network, &project).await?;
+    require_project(&**identity, &call.caller, ErrorForm::Network, &project).await?;
     let changes = attributes(body, "quota")?;
     let limits = call.service.set_quota(project.into_inner(), changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"quota": limits})))
@@ -81,7 +81,7 @@ async fn delete(call: Call, project: web::Path<String>) -> Result<HttpResponse, 
 async fn permitted(identity: &dyn Authenticator, caller: &Caller, project: &str) -> Result<(), ApiError> {
     reader(caller)?;
     if caller.0.is_admin() || caller.0.project_id == project {
-        return known_project(identity, caller, ErrorForm::Network, project).await;
+        return require_project(identity, caller, ErrorForm::Network, project).await;
     }
     Err(error(StatusCode::FORBIDDEN, "Another project's quotas are for administrators: disallowed by policy"))
 }

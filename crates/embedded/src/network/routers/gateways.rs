@@ -91,7 +91,7 @@ fn refuse_needed(conn: &mut Conn, router: &RouterRow, port: &PortRow) -> Result<
     )))
 }
 
-/// Gives a gateway other addresses on the network that it is on. Without wanted ones it keeps its own.
+/// Gives a gateway other addresses on the network that it is on. If the request names none, it keeps its own.
 fn readdress(conn: &mut Conn, port: &PortRow, request: &GatewayRequest) -> Result<(), TransactionError> {
     if request.external_fixed_ips.is_empty() {
         return Ok(());

@@ -26,7 +26,7 @@ use crate::network::{EmbeddedNetwork, absent, bindings, in_use, quotas, subnets}
 use crate::transaction::{TransactionError, Transactions};
 
 /// The port or the subnet that a request names.
-struct Named {
+struct InterfaceRequest {
     port: Option<Uuid>,
     subnet: Option<Uuid>,
 }
@@ -34,8 +34,8 @@ struct Named {
 impl EmbeddedNetwork {
     /// Adds an interface to a router: an existing port, or a new one with the gateway address of a subnet.
     pub async fn add_interface(&self, scope: Scope, router: Uuid, attributes: Attributes) -> Result<RouterInterface, ServiceError> {
-        let named = named(attributes)?;
-        if named.port.is_some() && named.subnet.is_some() {
+        let interface = interface(attributes)?;
+        if interface.port.is_some() && interface.subnet.is_some() {
             return Err(ServiceError::Invalid("Bad router request: Cannot specify both subnet-id and port-id.".into()));
         }
         let owner = self.router(scope.clone(), router).await?.project_id;
@@ -43,10 +43,10 @@ impl EmbeddedNetwork {
         let new = NewInterface { id: self.new_id(), now: self.now(), limits: self.limits.clone() };
         self.write(None, move |conn| {
             // Ports before routers, in the order in which all transactions hold them.
-            let port = named.port.map(|id| usable_port(conn, &scope, id)).transpose()?;
+            let port = interface.port.map(|id| usable_port(conn, &scope, id)).transpose()?;
             quotas::take_turn(conn, &owner)?;
             let held = hold(conn, &scope, router)?;
-            let (port, subnets) = match (port, named.subnet) {
+            let (port, subnets) = match (port, interface.subnet) {
                 (Some(port), _) => attach(conn, &scope, &held, port, new.now)?,
                 (None, Some(subnet)) => new.with_gateway_address(conn, &scope, &held, subnet)?,
                 (None, None) => return Err(neither().into()),
@@ -59,13 +59,13 @@ impl EmbeddedNetwork {
 
     /// Removes an interface from a router, and its port. Conflict while a route or a floating IP needs it.
     pub async fn remove_interface(&self, scope: Scope, router: Uuid, attributes: Attributes) -> Result<RouterInterface, ServiceError> {
-        let named = named(attributes)?;
+        let interface = interface(attributes)?;
         let now = self.now();
         self.write(None, move |conn| {
             let held = hold(conn, &scope, router)?;
             let interfaces = ports_of(conn, router)?.into_iter().filter(|port| port.device_owner == INTERFACE);
-            let (port, addresses) = find(conn, router, &named, interfaces.collect())?;
-            let removed: Vec<AddressRow> = match (named.port, named.subnet) {
+            let (port, addresses) = find(conn, router, &interface, interfaces.collect())?;
+            let removed: Vec<AddressRow> = match (interface.port, interface.subnet) {
                 (None, Some(subnet)) => addresses.iter().filter(|held| held.subnet_id == subnet.to_string()).cloned().collect(),
                 _ => addresses.clone(),
             };
@@ -141,11 +141,11 @@ impl NewInterface {
     }
 }
 
-fn named(attributes: Attributes) -> Result<Named, ServiceError> {
+fn interface(attributes: Attributes) -> Result<InterfaceRequest, ServiceError> {
     let attributes = checked(ROUTER_INTERFACE, attributes, false)?;
     let id = |name: &str| attributes.get(name).and_then(Value::as_str).and_then(|text| Uuid::parse_str(text).ok());
-    let named = Named { port: id("port_id"), subnet: id("subnet_id") };
-    if named.port.is_none() && named.subnet.is_none() { Err(neither()) } else { Ok(named) }
+    let interface = InterfaceRequest { port: id("port_id"), subnet: id("subnet_id") };
+    if interface.port.is_none() && interface.subnet.is_none() { Err(neither()) } else { Ok(interface) }
 }
 
 fn neither() -> ServiceError {
@@ -227,14 +227,19 @@ fn port_for_ipv6(
 }
 
 /// Finds the interface with the named port or subnet among a router's interfaces.
-fn find(conn: &mut Conn, router: Uuid, named: &Named, interfaces: Vec<PortRow>) -> Result<(PortRow, Vec<AddressRow>), TransactionError> {
+fn find(
+    conn: &mut Conn,
+    router: Uuid,
+    interface: &InterfaceRequest,
+    interfaces: Vec<PortRow>,
+) -> Result<(PortRow, Vec<AddressRow>), TransactionError> {
     for port in interfaces {
-        if named.port.is_some_and(|id| id.to_string() != port.id) {
+        if interface.port.is_some_and(|id| id.to_string() != port.id) {
             continue;
         }
         let addresses = addresses_of(conn, std::slice::from_ref(&port))?;
-        let on_subnet = named.subnet.is_none_or(|subnet| addresses.iter().any(|held| held.subnet_id == subnet.to_string()));
-        match (on_subnet, named.port, named.subnet) {
+        let on_subnet = interface.subnet.is_none_or(|subnet| addresses.iter().any(|held| held.subnet_id == subnet.to_string()));
+        match (on_subnet, interface.port, interface.subnet) {
             (true, ..) => return Ok((port, addresses)),
             (false, Some(port), Some(subnet)) => {
                 let text = reason!("Subnet on port {port} does not match the requested subnet {subnet}.");
@@ -243,7 +248,7 @@ fn find(conn: &mut Conn, router: Uuid, named: &Named, interfaces: Vec<PortRow>) 
             _ => {}
         }
     }
-    let text = match (named.port, named.subnet) {
+    let text = match (interface.port, interface.subnet) {
         (Some(port), _) => reason!("Router {router} does not have an interface with id {port}"),
         (None, subnet) => reason!("Router {router} has no interface on subnet {}", subnet.unwrap_or_default()),
     };

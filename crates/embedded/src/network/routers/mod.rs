@@ -106,14 +106,14 @@ impl EmbeddedNetwork {
         let routes = attributes.get("routes").cloned();
         let routes =
             routes.ok_or_else(|| ServiceError::Invalid("Failed to parse request. Required attribute 'routes' not specified".into()))?;
-        let named: Vec<Route> = serde_json::from_value(routes).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
+        let body_routes: Vec<Route> = serde_json::from_value(routes).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
         let now = self.now();
         self.write(None, move |conn| {
             let held = hold(conn, &scope, id)?;
             let mut after = visible(conn, &scope, id)?;
-            after.routes.retain(|route| !named.contains(route));
+            after.routes.retain(|route| !body_routes.contains(route));
             if adds {
-                after.routes.extend(named);
+                after.routes.extend(body_routes);
             }
             if after.routes.len() > ROUTER_ROUTES_MAX {
                 let text = reason!("Unable to complete operation for {id}. The number of routes exceeds the maximum {ROUTER_ROUTES_MAX}.");

@@ -31,8 +31,8 @@ async fn add_interface(call: Call, id: web::Path<String>, Json(body): Json<Value
 
 async fn remove_interface(call: Call, id: web::Path<String>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
     let interface = unnamed(body)?;
-    let removed = call.service.remove_interface(writer(&call.caller)?, id_of("Router", &id)?, interface).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(with(&removed, json!({}))?))
+    let interface = call.service.remove_interface(writer(&call.caller)?, id_of("Router", &id)?, interface).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(with(&interface, json!({}))?))
 }
 
 async fn add_routes(call: Call, id: web::Path<String>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
@@ -45,8 +45,8 @@ async fn remove_routes(call: Call, id: web::Path<String>, Json(body): Json<Value
 
 async fn change_routes(call: &Call, id: &str, request: Value, adds: bool) -> Result<HttpResponse, ApiError> {
     let routes = attributes(request, "router")?;
-    let changed = call.service.change_routes(writer(&call.caller)?, id_of("Router", id)?, routes, adds).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(json!({"router": body(&changed, &call.caller)?})))
+    let router = call.service.change_routes(writer(&call.caller)?, id_of("Router", id)?, routes, adds).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(json!({"router": body(&router, &call.caller)?})))
 }
 
 /// Returns the API's view of a router. Routers here are neither distributed nor highly available.

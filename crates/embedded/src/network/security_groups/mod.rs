@@ -194,8 +194,8 @@ impl EmbeddedNetwork {
         if is_default {
             kinds.extend([(("ingress", "IPv4"), Some(group.id)), (("ingress", "IPv6"), Some(group.id))]);
         }
-        let made = |(kind, remote)| new_rule(self.new_id(), group.id, &group.project_id, kind, remote, group.created_at);
-        kinds.into_iter().map(made).collect()
+        let rule = |(kind, remote)| new_rule(self.new_id(), group.id, &group.project_id, kind, remote, group.created_at);
+        kinds.into_iter().map(rule).collect()
     }
 }
 

@@ -41,8 +41,8 @@ const ICMP: &[u8] = &[1, 58];
 
 /// Returns the number for a protocol's name or digits.
 pub(in crate::network) fn number(protocol: &str) -> Option<u8> {
-    let named = NAMES.iter().find(|(name, _)| *name == protocol).map(|(_, number)| *number);
-    named.or_else(|| protocol.bytes().all(|b| b.is_ascii_digit()).then(|| protocol.parse().ok()).flatten())
+    let number = NAMES.iter().find(|(name, _)| *name == protocol).map(|(_, number)| *number);
+    number.or_else(|| protocol.bytes().all(|b| b.is_ascii_digit()).then(|| protocol.parse().ok()).flatten())
 }
 
 /// Refuses a rule whose parts do not fit together; the form of each part has been checked. Spells ICMP as the rule's IP version does.

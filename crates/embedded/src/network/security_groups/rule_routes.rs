@@ -33,8 +33,8 @@ async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiErro
 
 async fn create(call: Call, Json(document): Json<Value>) -> Result<HttpResponse, ApiError> {
     let rule = attributes(document, "security_group_rule")?;
-    let made = call.service.create_security_group_rule(writer(&call.caller)?, rule).await.map_err(refusal)?;
-    Ok(HttpResponse::Created().json(json!({"security_group_rule": body(&made)?})))
+    let rule = call.service.create_security_group_rule(writer(&call.caller)?, rule).await.map_err(refusal)?;
+    Ok(HttpResponse::Created().json(json!({"security_group_rule": body(&rule)?})))
 }
 
 async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {

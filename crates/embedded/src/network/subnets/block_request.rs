@@ -48,9 +48,9 @@ impl BlockRequest {
         let block = attributes.remove("cidr").and_then(|value| Cidr::parse(&text(&value)?));
         let length = attributes.remove("prefixlen").and_then(|value| u8::try_from(value.as_i64()?).ok());
         let version = attributes.remove("ip_version").and_then(|value| i32::try_from(value.as_i64()?).ok());
-        let named = attributes.remove("subnetpool_id").and_then(|value| Uuid::parse_str(&text(&value)?).ok());
+        let pool_id = attributes.remove("subnetpool_id").and_then(|value| Uuid::parse_str(&text(&value)?).ok());
         let default = attributes.remove("use_default_subnetpool").is_some_and(|value| value == true);
-        let pool = match (named, default) {
+        let pool = match (pool_id, default) {
             (Some(_), true) => return Err(bad("subnetpool_id and use_default_subnetpool cannot both be specified")),
             (Some(id), false) => Pool::Named(id),
             (None, true) => Pool::Default,

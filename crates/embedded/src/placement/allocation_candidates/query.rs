@@ -74,8 +74,8 @@ fn of_group(name: &str, version: ApiVersion) -> Result<(&'static str, &str), Api
         }
         false => unexpected(name),
     };
-    let named = OF_GROUPS.iter().find_map(|(key, since)| name.strip_prefix(key).map(|suffix| (*key, suffix, *since)));
-    let (key, suffix, since) = named.ok_or_else(unknown)?;
+    let parameter = OF_GROUPS.iter().find_map(|(key, since)| name.strip_prefix(key).map(|suffix| (*key, suffix, *since)));
+    let (key, suffix, since) = parameter.ok_or_else(unknown)?;
     let may_be = suffix.is_empty() || (version.at_least(GROUPS) && is_suffix(suffix, version));
     if version.at_least(since) && may_be { Ok((key, suffix)) } else { Err(unknown()) }
 }

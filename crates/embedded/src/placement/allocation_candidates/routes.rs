@@ -37,7 +37,7 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
         candidates.retain(|one| takes_no_trees(one, &tree));
     }
     let classes: BTreeSet<&String> = query.groups.values().flat_map(|group| group.resources.keys()).collect();
-    let shown: BTreeSet<Uuid> = match call.version.at_least(TREES) {
+    let providers: BTreeSet<Uuid> = match call.version.at_least(TREES) {
         // Every provider of a tree that takes part.
         true => {
             let roots: BTreeSet<Uuid> = candidates.iter().flat_map(|one| one.providers()).map(|provider| tree.root(provider)).collect();
@@ -47,7 +47,7 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
     };
     let requests: Vec<Value> = candidates.iter().map(|one| allocation_request(one, call.version)).collect();
     let mut summaries = Map::new();
-    for provider in shown.iter().filter_map(|uuid| tree.provider(*uuid)) {
+    for provider in providers.iter().filter_map(|uuid| tree.provider(*uuid)) {
         let mut value = summary(provider, &classes, call.version);
         if call.version.at_least(TREES) {
             value["parent_provider_uuid"] = json!(tree.parent(provider.uuid));

@@ -28,7 +28,7 @@ pub(in crate::placement) const TYPES: &str = "^[A-Z0-9_]+$";
 /// The project and user of a consumer that was made before consumers had them (placement 1.8).
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Describes what is wanted for one consumer. `may_be_none`: no allocations remove the consumer.
+/// Describes the requested allocations of one consumer. `may_be_none`: no allocations remove the consumer.
 pub(in crate::placement) fn schema(minor: u16, may_be_none: bool) -> Value {
     let amount = json!({"type": "integer", "minimum": 1, "maximum": AMOUNT_MAX});
     let resources = json!({
@@ -117,7 +117,7 @@ struct Named {
     uuid: Uuid,
 }
 
-/// Converts what is wanted for several consumers, by id.
+/// Converts the requested allocations of several consumers, by id.
 pub(in crate::placement) async fn changes(
     service: &EmbeddedPlacement,
     bodies: Map<String, Value>,

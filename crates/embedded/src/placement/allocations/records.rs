@@ -96,8 +96,8 @@ pub fn delete_of_consumer(conn: &mut Conn, uuid: &str) -> Result<(), DbError> {
 pub fn insert_all(conn: &mut Conn, allocations: &[AllocationRow]) -> Result<(), DbError> {
     let columns = ["consumer_uuid", "provider_uuid", "resource_class", "used"];
     rows::insert(conn, ("allocations", &columns), allocations, |statement, row| {
-        let named = statement.bind::<Text, _>(&row.consumer_uuid).bind::<Text, _>(&row.provider_uuid);
-        named.bind::<Text, _>(&row.resource_class).bind::<BigInt, _>(row.used)
+        let statement = statement.bind::<Text, _>(&row.consumer_uuid).bind::<Text, _>(&row.provider_uuid);
+        statement.bind::<Text, _>(&row.resource_class).bind::<BigInt, _>(row.used)
     })
 }
 

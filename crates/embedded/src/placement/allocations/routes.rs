@@ -20,7 +20,7 @@ const SEVERAL: u16 = 13;
 pub(in crate::placement) static REPLACE: Schema = Schema::new(CHANGES, |minor| consumers::schema(minor, minor >= CONSUMER_GENERATIONS));
 pub(in crate::placement) static REPLACE_SEVERAL: Schema = Schema::new(CHANGES, |minor| several_schema(minor, 1));
 
-/// Describes what is wanted for at least so many consumers, by id.
+/// Describes the requested allocations of at least so many consumers, by id.
 pub(in crate::placement) fn several_schema(minor: u16, least: u8) -> Value {
     json!({
         "type": "object",

@@ -73,9 +73,9 @@ pub fn add_all(conn: &mut Conn, inventories: &[InventoryRow]) -> Result<(), DbEr
     let amounts = ["total", "reserved", "min_unit", "max_unit", "step_size"];
     let columns = [&["provider_uuid", "resource_class"], amounts.as_slice(), &["allocation_ratio", "used"]].concat();
     rows::insert(conn, ("inventories", &columns), inventories, |statement, row| {
-        let named = statement.bind::<Text, _>(&row.provider_uuid).bind::<Text, _>(&row.resource_class);
+        let statement = statement.bind::<Text, _>(&row.provider_uuid).bind::<Text, _>(&row.resource_class);
         let amounts = [row.total, row.reserved, row.min_unit, row.max_unit, row.step_size];
-        let counted = amounts.into_iter().fold(named, |statement, amount| statement.bind::<BigInt, _>(amount));
+        let counted = amounts.into_iter().fold(statement, |statement, amount| statement.bind::<BigInt, _>(amount));
         counted.bind::<Double, _>(row.allocation_ratio).bind::<BigInt, _>(row.used)
     })
 }

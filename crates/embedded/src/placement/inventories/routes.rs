@@ -97,7 +97,7 @@ pub(in crate::placement) struct All {
     inventories: BTreeMap<String, Amounts>,
 }
 
-/// One class's inventory: its amounts, the generation and, at creation, its class.
+/// A class's inventory: its amounts, the generation and, at creation, its class.
 #[derive(Deserialize)]
 struct One {
     resource_provider_generation: Option<i64>,
@@ -158,8 +158,8 @@ async fn create(call: Call, uuid: web::Path<String>, body: Unread) -> Result<Htt
     let One { resource_provider_generation, resource_class, amounts } = body::parsed(&document)?;
     let (class, inventory) = (resource_class.unwrap_or_default(), inventory(amounts));
     check(uuid, &class, &inventory, call.version, "create")?;
-    let made = call.service.set_inventory(uuid, resource_provider_generation, class.clone(), inventory, Put::Adds).await;
-    let (provider, _) = made.map_err(refusal)?;
+    let outcome = call.service.set_inventory(uuid, resource_provider_generation, class.clone(), inventory, Put::Adds).await;
+    let (provider, _) = outcome.map_err(refusal)?;
     let location = ("Location", format!("{}/placement/resource_providers/{uuid}/inventories/{class}", base_url::of(&call.request)));
     Ok(HttpResponse::Created().insert_header(location).json(shown(&provider, &class)?))
 }

@@ -73,8 +73,8 @@ async fn put(call: Call, name: web::Path<String>, body: Unread) -> Result<HttpRe
     if let Some(rule) = CUSTOM.rule_broken_by(call.version.0.minor, &json!(name)).map_err(crate::placement::routes::unavailable)? {
         return Err(invalid(rule));
     }
-    let made = call.service.create_resource_class(name.clone()).await.map_err(refusal)?;
-    let status = if made { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let is_new = call.service.create_resource_class(name.clone()).await.map_err(refusal)?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(HttpResponse::build(status).insert_header(location(&call.request, &name)).finish())
 }
 

@@ -28,8 +28,8 @@ pub fn insert(conn: &mut Conn, row: &ProviderRow) -> Result<(), DbError> {
 pub fn insert_all(conn: &mut Conn, providers: &[ProviderRow]) -> Result<(), DbError> {
     let columns = &["uuid", "name", "generation", "parent_uuid"];
     rows::insert(conn, ("resource_providers", columns), providers, |statement, row| {
-        let named = statement.bind::<Text, _>(&row.uuid).bind::<Text, _>(&row.name);
-        named.bind::<BigInt, _>(row.generation).bind::<Nullable<Text>, _>(&row.parent_uuid)
+        let statement = statement.bind::<Text, _>(&row.uuid).bind::<Text, _>(&row.name);
+        statement.bind::<BigInt, _>(row.generation).bind::<Nullable<Text>, _>(&row.parent_uuid)
     })
 }
 

@@ -118,11 +118,11 @@ pub(in crate::placement) fn make(conn: &mut Conn, trees: &[ReportedTree]) -> Res
         }
     }
     inventory_rows::add_all(conn, &inventories)?;
-    let named = |child: &ChildProvider| {
+    let trait_rows_of = |child: &ChildProvider| {
         let provider = child.uuid.to_string();
         names::distinct(&child.traits).into_iter().map(move |name| (provider.clone(), name))
     };
-    Ok(trait_rows::add(conn, &below().flat_map(named).collect::<Vec<_>>())?)
+    Ok(trait_rows::add(conn, &below().flat_map(trait_rows_of).collect::<Vec<_>>())?)
 }
 
 /// Returns the providers of a tree, each after its parent.

@@ -67,7 +67,7 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
     query::exist(&call.service, &[&traits], resources.keys().collect()).await?;
     let tree = call.tree().await?;
     let root = in_tree.map(|uuid| tree.root(uuid));
-    let kept = tree.providers.iter().filter(|provider| {
+    let providers = tree.providers.iter().filter(|provider| {
         let aggregates: BTreeSet<Uuid> = provider.aggregates.iter().map(|aggregate| aggregate.id()).collect();
         name.is_none_or(|name| name == provider.name)
             && uuid.is_none_or(|uuid| uuid == provider.uuid)
@@ -77,7 +77,7 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
             && members.not_of.is_disjoint(&aggregates)
             && resources.iter().all(|(class, amount)| provider.has_room(class, *amount))
     });
-    let bodies: Vec<Value> = kept.map(|provider| shown(provider, &tree, call.version)).collect();
+    let bodies: Vec<Value> = providers.map(|provider| shown(provider, &tree, call.version)).collect();
     Ok(HttpResponse::Ok().json(json!({"resource_providers": bodies})))
 }
 

@@ -55,8 +55,8 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
     match name.map(|name| name.split_once(':')) {
         None => {}
         Some(Some(("in", names))) => {
-            let listed: BTreeSet<&str> = names.split(',').collect();
-            traits.retain(|name| listed.contains(name.as_str()));
+            let choice: BTreeSet<&str> = names.split(',').collect();
+            traits.retain(|name| choice.contains(name.as_str()));
         }
         Some(Some(("startswith", prefix))) => traits.retain(|name| name.starts_with(prefix)),
         Some(_) => {
@@ -88,8 +88,8 @@ async fn show(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiEr
 async fn create(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
     call.admit(SINCE)?;
     let location = ("Location", format!("{}/placement/traits/{name}", base_url::of(&call.request)));
-    let made = call.service.create_trait(name.into_inner()).await.map_err(refusal)?;
-    let status = if made { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let is_new = call.service.create_trait(name.into_inner()).await.map_err(refusal)?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(HttpResponse::build(status).insert_header(location).finish())
 }
 

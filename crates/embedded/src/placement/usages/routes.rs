@@ -48,12 +48,12 @@ async fn of_project(call: Call) -> Result<HttpResponse, ApiError> {
         Some(name) if name == UNTYPED || is_type(name) => usages.into_iter().filter(|(kind, _)| kind == name).collect(),
         Some(other) => return Err(bad(format!("'{other}' does not match '{TYPES}'"))),
     };
-    let shown = by_type.into_iter().map(|(kind, usage)| {
+    let views = by_type.into_iter().map(|(kind, usage)| {
         let mut value = json!(usage.sums);
         value["consumer_count"] = json!(usage.consumers);
         (kind, value)
     });
-    Ok(HttpResponse::Ok().json(json!({"usages": shown.collect::<Map<String, Value>>()})))
+    Ok(HttpResponse::Ok().json(json!({"usages": views.collect::<Map<String, Value>>()})))
 }
 
 /// Returns the usage of the consumers of all types.

@@ -97,8 +97,8 @@ async fn create(call: Call, Json(Body { attachment: new }): Json<Body<New>>) -> 
     let connector = new.connector.map(ConnectorFields::read).transpose()?;
     let new_attachment =
         NewAttachment { volume: new.volume_uuid, server: new.instance_uuid, connector, mode: new.mode.unwrap_or_default() };
-    let made = call.service.begin_attachment(&call.caller.0, new_attachment).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&AttachmentOfVolume::Directly(made), true)})))
+    let attachment = call.service.begin_attachment(&call.caller.0, new_attachment).await.map_err(conflicting)?;
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&AttachmentOfVolume::Directly(attachment), true)})))
 }
 
 async fn update(
@@ -107,8 +107,8 @@ async fn update(
     Json(Body { attachment: Update { connector } }): Json<Body<Update>>,
 ) -> Result<HttpResponse, ApiError> {
     since(&call, SINCE)?;
-    let made = call.service.connect_attachment(&call.caller.0, key(&id)?, connector.read()?).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&AttachmentOfVolume::Directly(made), true)})))
+    let attachment = call.service.connect_attachment(&call.caller.0, key(&id)?, connector.read()?).await.map_err(conflicting)?;
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&AttachmentOfVolume::Directly(attachment), true)})))
 }
 
 async fn act(call: Call, id: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
@@ -182,11 +182,11 @@ fn of_volume(volume: Volume) -> impl Iterator<Item = AttachmentOfVolume> {
 async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     since(&call, SINCE)?;
     let key = key(&id)?;
-    let shown = match call.service.own_direct_attachment(&call.caller.0, key).await.map_err(failed)? {
+    let attachment = match call.service.own_direct_attachment(&call.caller.0, key).await.map_err(failed)? {
         Some(attachment) => AttachmentOfVolume::Directly(attachment),
         None => AttachmentOfVolume::ByCompute(call.service.own_attachment(&call.caller.0, key).await.map_err(failed)?),
     };
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&shown, call.caller.0.is_admin())})))
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&attachment, call.caller.0.is_admin())})))
 }
 
 fn summary(attachment: &AttachmentOfVolume) -> Value {

@@ -143,9 +143,9 @@ async fn restore(
             RestoreTarget::New { id: env.uuid(), name: name.unwrap_or_else(|| format!("{RESTORED}{id}")) }
         }
     };
-    let begun = call.service.begin_restore(&call.caller.0, id, target).await.map_err(failed)?;
-    let answer = json!({"backup_id": id, "volume_id": begun.volume.id, "volume_name": begun.volume.name});
-    actix_web::rt::spawn(async move { call.service.finish_restore(begun).await });
+    let restore = call.service.begin_restore(&call.caller.0, id, target).await.map_err(failed)?;
+    let answer = json!({"backup_id": id, "volume_id": restore.volume.id, "volume_name": restore.volume.name});
+    actix_web::rt::spawn(async move { call.service.finish_restore(restore).await });
     Ok(HttpResponse::Accepted().json(json!({"restore": answer})))
 }
 

@@ -1,7 +1,7 @@
 //! The default volume types of projects, from 3.62 on. For administrators.
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::known_project;
+use cellshift_web::auth::require_project;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -78,7 +78,7 @@ async fn unset(call: Call, identity: web::Data<dyn Authenticator>, project: web:
 async fn permitted(call: &Call, identity: &dyn Authenticator, project: &str) -> Result<(), ApiError> {
     since(call)?;
     require(&call.caller, "admin")?;
-    known_project(identity, &call.caller, ErrorForm::Compute, project).await
+    require_project(identity, &call.caller, ErrorForm::Compute, project).await
 }
 
 fn view(default: &DefaultType) -> Value {

@@ -1,5 +1,5 @@
 //! Attachments that users record through the volume API, as they can in Cinder. They connect nothing, and the sagas know nothing of them.
-//! They never touch the compute service's attachments, which only the compute API removes.
+//! Users cannot change the compute service's attachments here: only the compute API removes those.
 
 mod in_steps;
 pub(super) mod records;

@@ -49,8 +49,8 @@ async fn services(
     let matches = |process: &&Process| {
         query.get("binary").is_none_or(|name| *name == process.binary) && query.get("host").is_none_or(|name| is_on(process, name))
     };
-    let shown: Vec<Value> = processes.iter().filter(matches).map(|process| service(&env, version, process)).collect();
-    Ok(HttpResponse::Ok().json(json!({"services": shown})))
+    let views: Vec<Value> = processes.iter().filter(matches).map(|process| service(&env, version, process)).collect();
+    Ok(HttpResponse::Ok().json(json!({"services": views})))
 }
 
 /// Describes a service. The one with volumes tells of its backend: nothing is replicated.
@@ -80,16 +80,16 @@ fn service(env: &Env, version: ApiVersion, process: &Process) -> Value {
 
 /// The bodies of the requests here.
 pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume PUT /os-services/enable", of_type::<Named>),
-    ("volume PUT /os-services/disable", of_type::<Named>),
+    ("volume PUT /os-services/enable", of_type::<ProcessReference>),
+    ("volume PUT /os-services/disable", of_type::<ProcessReference>),
     ("volume PUT /os-services/disable-log-reason", fields_with_reason),
-    ("volume PUT /os-services/freeze", of_type::<Named>),
-    ("volume PUT /os-services/thaw", of_type::<Named>),
+    ("volume PUT /os-services/freeze", of_type::<ProcessReference>),
+    ("volume PUT /os-services/thaw", of_type::<ProcessReference>),
 ];
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct ProcessReference {
     host: Option<String>,
     binary: Option<String>,
     /// The old name of `binary`.
@@ -105,7 +105,7 @@ struct Named {
 const REASON: &str = "disabled_reason";
 
 fn fields_with_reason() -> BTreeSet<String> {
-    of_type::<Named>().into_iter().chain([REASON.to_owned()]).collect()
+    of_type::<ProcessReference>().into_iter().chain([REASON.to_owned()]).collect()
 }
 
 async fn enable(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
@@ -127,22 +127,22 @@ async fn disable_with_reason(
     let reason = body.remove(REASON).and_then(|reason| reason.as_str().map(str::to_owned));
     let fits = |reason: &String| !reason.trim().is_empty() && reason.chars().nth(LONGEST).is_none();
     let reason = reason.filter(fits).ok_or_else(|| bad_request(format!("{REASON} must be a text of 1 to {LONGEST} characters.")))?;
-    let named = Named { reason: Some(reason.clone()), ..read("disable-log-reason", Value::Object(body))? };
-    let mut answer = switch(&volumes, &caller, named, false).await?;
+    let reference = ProcessReference { reason: Some(reason.clone()), ..read("disable-log-reason", Value::Object(body))? };
+    let mut answer = switch(&volumes, &caller, reference, false).await?;
     answer[REASON] = json!(reason);
     Ok(HttpResponse::Ok().json(answer))
 }
 
 /// Enables or disables a service, and returns the answer.
-async fn switch(volumes: &EmbeddedVolume, caller: &Caller, named: Named, enabled: bool) -> Result<Value, ApiError> {
+async fn switch(volumes: &EmbeddedVolume, caller: &Caller, reference: ProcessReference, enabled: bool) -> Result<Value, ApiError> {
     require(caller, "admin")?;
-    let host = named.host.unwrap_or_default();
-    let binary = named.binary.as_ref().or(named.service.as_ref()).ok_or_else(|| bad_request("A service needs a binary."))?;
-    volumes.set_enabled(binary, &host, enabled, named.reason).await.map_err(failed)?;
+    let host = reference.host.unwrap_or_default();
+    let binary = reference.binary.as_ref().or(reference.service.as_ref()).ok_or_else(|| bad_request("A service needs a binary."))?;
+    volumes.set_enabled(binary, &host, enabled, reference.reason).await.map_err(failed)?;
     Ok(json!({
         "host": host,
-        "service": named.service.unwrap_or_default(),
-        "binary": named.binary.unwrap_or_default(),
+        "service": reference.service.unwrap_or_default(),
+        "binary": reference.binary.unwrap_or_default(),
         "status": if enabled { "enabled" } else { "disabled" },
         "disabled": !enabled,
     }))
@@ -156,22 +156,27 @@ async fn thaw(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Js
     set_frozen(&volumes, &caller, read("thaw", body)?, false).await
 }
 
-async fn set_frozen(volumes: &EmbeddedVolume, caller: &Caller, named: Named, frozen: bool) -> Result<HttpResponse, ApiError> {
+async fn set_frozen(
+    volumes: &EmbeddedVolume,
+    caller: &Caller,
+    reference: ProcessReference,
+    frozen: bool,
+) -> Result<HttpResponse, ApiError> {
     require(caller, "admin")?;
-    if named.binary.is_some() || named.service.is_some() {
+    if reference.binary.is_some() || reference.service.is_some() {
         return Err(bad_request("Only the host of a backend is frozen or thawed."));
     }
-    volumes.set_frozen(&named.host.unwrap_or_default(), frozen).await.map_err(failed)?;
+    volumes.set_frozen(&reference.host.unwrap_or_default(), frozen).await.map_err(failed)?;
     Ok(HttpResponse::Ok().finish())
 }
 
-fn read(action: &str, body: Value) -> Result<Named, ApiError> {
-    let named: Named = serde_json::from_value(body).map_err(|error| bad_request(format!("{action}: {error}.")))?;
-    let texts = [&named.host, &named.binary, &named.service, &named.cluster].into_iter().flatten();
-    if named.cluster.is_some() || texts.into_iter().any(|text| text.is_empty() || text.chars().nth(LONGEST).is_some()) {
+fn read(action: &str, body: Value) -> Result<ProcessReference, ApiError> {
+    let reference: ProcessReference = serde_json::from_value(body).map_err(|error| bad_request(format!("{action}: {error}.")))?;
+    let texts = [&reference.host, &reference.binary, &reference.service, &reference.cluster].into_iter().flatten();
+    if reference.cluster.is_some() || texts.into_iter().any(|text| text.is_empty() || text.chars().nth(LONGEST).is_some()) {
         return Err(bad_request(format!("{action}: a host and a binary have 1 to {LONGEST} characters, and there are no clusters.")));
     }
-    Ok(named)
+    Ok(reference)
 }
 
 /// Lists the hosts of enabled services.
@@ -316,6 +321,6 @@ async fn filters(_: Caller, query: web::Query<Query>) -> HttpResponse {
         ("pool", &["name"]),
     ];
     let matching = by_resource.into_iter().filter(|(resource, _)| query.get("resource").is_none_or(|name| name == resource));
-    let shown: Vec<Value> = matching.map(|(resource, filters)| json!({"resource": resource, "filters": filters})).collect();
-    HttpResponse::Ok().json(json!({"resource_filters": shown}))
+    let filters: Vec<Value> = matching.map(|(resource, filters)| json!({"resource": resource, "filters": filters})).collect();
+    HttpResponse::Ok().json(json!({"resource_filters": filters}))
 }

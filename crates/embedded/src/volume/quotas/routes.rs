@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::{Caller, known_project};
+use cellshift_web::auth::{Caller, require_project};
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use cellshift_web::schema::number;
@@ -50,7 +50,7 @@ async fn show(
     query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     permitted(&call.caller, &project)?;
-    known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+    require_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
     let quotas = call.service.quotas(&project).await.map_err(failed)?;
     let usage = query.get("usage").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &quotas, usage)})))
@@ -58,7 +58,7 @@ async fn show(
 
 async fn defaults(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
     permitted(&call.caller, &project)?;
-    known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+    require_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
     let mut set = of_class(&call.service).await?;
     set.insert("id".to_owned(), json!(*project));
     Ok(HttpResponse::Ok().json(json!({"quota_set": set})))
@@ -104,7 +104,7 @@ async fn update(
     Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "admin")?;
-    known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+    require_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
     call.service.set_quotas(Some(&project), limits_in(&body, "quota_set")?).await.map_err(failed)?;
     let quotas = call.service.quotas(&project).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(None, &quotas, false)})))
@@ -154,12 +154,12 @@ async fn limits(call: Call) -> Result<HttpResponse, ApiError> {
 }
 
 fn render(project: Option<&str>, quotas: &BTreeMap<String, QuotaUsage>, with_usage: bool) -> Value {
-    let shown = |usage: &QuotaUsage| match with_usage {
+    let view = |usage: &QuotaUsage| match with_usage {
         true => json!({"limit": usage.limit, "in_use": usage.in_use, "reserved": 0, "allocated": 0}),
         false => json!(usage.limit),
     };
-    let mut set: Map<String, Value> = quotas.iter().map(|(resource, usage)| (resource.clone(), shown(usage))).collect();
-    set.insert(ABSENT.to_owned(), shown(&UNLIMITED));
+    let mut set: Map<String, Value> = quotas.iter().map(|(resource, usage)| (resource.clone(), view(usage))).collect();
+    set.insert(ABSENT.to_owned(), view(&UNLIMITED));
     if let Some(project) = project {
         set.insert("id".to_owned(), json!(project));
     }

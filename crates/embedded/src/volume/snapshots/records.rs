@@ -34,7 +34,7 @@ pub struct SnapshotRow {
     /// The number of bytes in the snapshot's file, and their SHA-256 in hex; none until they are written.
     pub made_size: Option<i64>,
     pub made_sha256: Option<String>,
-    /// The progress that was told, such as `80%`; none if the status says it.
+    /// The reported progress, such as `80%`; none if the status says it.
     pub progress: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub fn of_volume(conn: &mut Conn, volume_id: &str) -> Result<Vec<SnapshotRow>, D
     Ok(newest_first.select(SnapshotRow::as_select()).load(conn)?)
 }
 
-/// Sets the status and the progress that a driver of the snapshot tells. No progress leaves the one that was told.
+/// Sets the status and the progress that a driver of the snapshot reports. Without a progress the last reported one stays.
 pub fn set_reported_status(conn: &mut Conn, id: &str, status: &str, progress: Option<&str>, now: NaiveDateTime) -> Result<(), DbError> {
     force_status(conn, id, status, now)?;
     if progress.is_some() {

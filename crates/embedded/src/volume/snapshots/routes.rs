@@ -115,8 +115,8 @@ impl Editable for Snapshot {
 
 /// Returns the volume that a body names. As in Cinder, null names one that does not exist.
 fn volume_of(field: Option<Option<String>>) -> Result<Uuid, ApiError> {
-    let named = field.ok_or_else(|| bad_request("Invalid input for field/attribute snapshot: 'volume_id' is a required property."))?;
-    let text = named.ok_or_else(|| not_found("Volume", "null"))?;
+    let volume = field.ok_or_else(|| bad_request("Invalid input for field/attribute snapshot: 'volume_id' is a required property."))?;
+    let text = volume.ok_or_else(|| not_found("Volume", "null"))?;
     fields::id(&text)
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::known_project;
+use cellshift_web::auth::require_project;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -112,8 +112,8 @@ impl Shown for VolumeType {
 
     /// Takes ids, and `default`, because clients try a name first and expect a 404.
     async fn show(call: &Call, id: &str) -> Result<VolumeType, ApiError> {
-        let shown = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
-        if id == DEFAULT_OF_PROJECT || shown.id.to_string() == id { Ok(shown) } else { Err(not_found("Volume type", id)) }
+        let volume_type = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
+        if id == DEFAULT_OF_PROJECT || volume_type.id.to_string() == id { Ok(volume_type) } else { Err(not_found("Volume type", id)) }
     }
 
     async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
@@ -186,7 +186,7 @@ async fn act(
     let ProjectAccess { project } = parameters(&name, value)?;
     match name.as_str() {
         "addProjectAccess" => {
-            known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+            require_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
             call.service.grant_type(id, &project).await.map_err(conflicting)?;
         }
         "removeProjectAccess" => call.service.revoke_type(id, &project).await.map_err(failed)?,

@@ -176,8 +176,8 @@ async fn read_new(call: &Call, fields: NewFields, id: Uuid) -> Result<NewVolume,
 
 /// Returns the only source that the body names.
 fn read_source(fields: &NewFields) -> Result<VolumeSource, ApiError> {
-    let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    match (named(&fields.image), named(&fields.snapshot_id), named(&fields.source_volid)) {
+    let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    match (non_empty(&fields.image), non_empty(&fields.snapshot_id), non_empty(&fields.source_volid)) {
         (None, None, None) => Ok(VolumeSource::Blank),
         (Some(image), None, None) => {
             let image = Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?;

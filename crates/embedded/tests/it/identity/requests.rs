@@ -88,8 +88,8 @@ async fn an_administrator_sets_up_a_project_with_a_user() {
     assert_eq!(call(Method::HEAD, &role, Value::Null).await.status, 204);
     let lab = world.token("lab").await;
 
-    let listed = call(Method::GET, &format!("/role_assignments?user.id={user}&include_names=True"), Value::Null).await.json();
-    assert_eq!(listed["role_assignments"][0]["scope"]["project"]["name"], "lab");
+    let assignments = call(Method::GET, &format!("/role_assignments?user.id={user}&include_names=True"), Value::Null).await.json();
+    assert_eq!(assignments["role_assignments"][0]["scope"]["project"]["name"], "lab");
     assert_eq!(call(Method::GET, "/projects/lab", Value::Null).await.status, 404, "a name is no id");
     assert_eq!(call(Method::GET, "/projects?name=lab", Value::Null).await.json()["projects"][0]["id"], project.as_str());
     assert_eq!(call(Method::POST, "/projects", json!({"project": {"name": "lab"}})).await.status, 409);

@@ -356,8 +356,8 @@ async fn quotas_are_set_hold_and_are_shown() {
     let below = send(&api, "PUT", ADMIN, "quotas/demo", json!({"quota": {"network": 1}})).await.expect(400);
     assert!(below["NeutronError"]["message"].as_str().unwrap().contains("already used 2"), "{below}");
     send(&api, "PUT", ADMIN, "quotas/demo", json!({"quota": {"network": 1, "force": true}})).await.expect(200);
-    let listed = get(&api, ADMIN, "quotas").await.expect(200)["quotas"].clone();
-    assert_eq!((&listed[0]["project_id"], &listed[0]["network"], &listed[0]["router"]), (&json!("demo"), &json!(1), &json!(10)));
+    let quotas = get(&api, ADMIN, "quotas").await.expect(200)["quotas"].clone();
+    assert_eq!((&quotas[0]["project_id"], &quotas[0]["network"], &quotas[0]["router"]), (&json!("demo"), &json!(1), &json!(10)));
     assert_eq!(get(&api, DEMO, "quotas/demo/default").await.expect(200)["quota"], usual);
     api.call("DELETE", "/network/v2.0/quotas/demo", ADMIN, None, None).await.expect(204);
     assert_eq!(get(&api, DEMO, "quotas/demo").await.expect(200)["quota"], usual);

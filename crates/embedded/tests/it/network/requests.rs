@@ -88,8 +88,8 @@ async fn bindings_follow_a_port_from_host_to_host() {
     let active = api.call("PUT", &format!("/network/v2.0/{bindings}/host2/activate"), ADMIN, None, None).await.expect(200);
     assert_eq!(active["binding"]["status"], "ACTIVE");
     api.call("PUT", &format!("/network/v2.0/{bindings}/host2/activate"), ADMIN, None, None).await.expect(409);
-    let listed = get(&api, ADMIN, &bindings).await.expect(200);
-    let state = |n: usize| (listed["bindings"][n]["host"].clone(), listed["bindings"][n]["status"].clone());
+    let list = get(&api, ADMIN, &bindings).await.expect(200);
+    let state = |n: usize| (list["bindings"][n]["host"].clone(), list["bindings"][n]["status"].clone());
     assert_eq!([state(0), state(1)], [(json!("host1"), json!("INACTIVE")), (json!("host2"), json!("ACTIVE"))]);
     assert_eq!(get(&api, ADMIN, &format!("ports/{port}")).await.expect(200)["port"]["binding:host_id"], "host2");
     api.call("DELETE", &format!("/network/v2.0/{bindings}/host1"), ADMIN, None, None).await.expect(204);

@@ -16,9 +16,9 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
     let said = |of: &str| json!({"volume": {"description": of, "metadata": {"of": of}}});
     assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("then")).0, 200);
     let body = json!({"backup": {"volume_id": volume, "name": "nightly", "metadata": {"k": "v"}}});
-    let (status, begun) = ask!(app, demo, "3.64", POST "/backups", body);
-    assert_eq!((status, &begun["backup"]["name"]), (202, &json!("nightly")));
-    let id = begun["backup"]["id"].as_str().unwrap().to_owned();
+    let (status, answer) = ask!(app, demo, "3.64", POST "/backups", body);
+    assert_eq!((status, &answer["backup"]["name"]), (202, &json!("nightly")));
+    let id = answer["backup"]["id"].as_str().unwrap().to_owned();
     let path = format!("/backups/{id}");
     let shown = settled!(app, demo, "backup", path);
     assert_eq!((&shown["status"], &shown["size"], &shown["volume_id"]), (&json!("available"), &json!(1), &json!(volume)));
@@ -74,8 +74,8 @@ async fn backups_that_cannot_be_are_refused() {
         assert_eq!(ask!(app, demo, "3.0", POST "/backups", backup(bad.clone())).0, 400, "{bad}");
     }
     assert_eq!(ask!(app, demo, "3.0", POST "/backups", backup(json!({"snapshot_id": Uuid::nil()}))).0, 404);
-    let (_, begun) = ask!(app, demo, "3.0", POST "/backups", backup(json!({})));
-    let path = format!("/backups/{}", begun["backup"]["id"].as_str().unwrap());
+    let (_, answer) = ask!(app, demo, "3.0", POST "/backups", backup(json!({})));
+    let path = format!("/backups/{}", answer["backup"]["id"].as_str().unwrap());
     assert_eq!(settled!(app, demo, "backup", path)["status"], "available");
     assert_eq!(ask!(app, demo, "3.0", PUT path, json!({"backup": {"name": "x"}})).0, 404, "only from 3.9 on");
 

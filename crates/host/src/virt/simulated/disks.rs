@@ -185,7 +185,7 @@ pub(super) fn is_local(name: &str) -> bool {
 }
 
 /// Returns the local disks that the flavor and the boot volume require.
-pub(super) fn asked_for(spec: &GuestSpec) -> Vec<&'static str> {
+pub(super) fn required_disks(spec: &GuestSpec) -> Vec<&'static str> {
     let disks = [(ROOT, boot_volume(spec).is_none()), (EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)];
     disks.into_iter().filter(|(_, is_required)| *is_required).map(|(name, _)| name).collect()
 }

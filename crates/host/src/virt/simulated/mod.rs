@@ -185,14 +185,14 @@ impl Hypervisor for Simulated {
         // A record of an older release has no contents. Released disks are found only by their contents: the guest's former volumes are
         // unknown, and so is whether it needed a root disk.
         let unknown = guest.record.defined && !written.keys().any(|name| disks::is_local(name));
-        let asked_for = if unknown { disks::asked_for(&guest.record.spec) } else { Vec::new() };
-        files.retain(|(name, _)| !disks::is_local(name) || written.contains_key(name) || asked_for.contains(&name.as_str()));
+        let required = if unknown { disks::required_disks(&guest.record.spec) } else { Vec::new() };
+        files.retain(|(name, _)| !disks::is_local(name) || written.contains_key(name) || required.contains(&name.as_str()));
         files.insert(0, (DEFINITION.to_owned(), dir.join(DEFINITION)));
         let seen = files.into_iter().map(|(name, path)| {
             // A file that cannot be read counts as missing, so that the other guests are still reported.
             let length = disks::length(&path).unwrap_or_default();
             let at_least = unseen || !disks::is_local(&name);
-            Content { written: written.get(&name).cloned(), found: length, at_least, life: guest.life, name, path }
+            Content { written: written.get(&name).cloned(), length, at_least, life: guest.life, name, path }
         });
         Ok(seen.collect())
     }

@@ -224,7 +224,7 @@ fn wrong(driver: &Simulated, server: Uuid) -> Vec<String> {
     let differs = |content: &Content| {
         let written = content.written.clone().unwrap();
         let mut read = Writing::at(written.from);
-        let fits = content.found.is_some_and(|length| length == written.end || (content.at_least && length > written.end));
+        let fits = content.length.is_some_and(|length| length == written.end || (content.at_least && length > written.end));
         !fits || read.follow(&content.path, written.end).is_err() || read.written() != written
     };
     contents.filter(differs).map(|content| content.name).collect()

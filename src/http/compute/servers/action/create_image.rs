@@ -110,7 +110,7 @@ async fn check_room(action: &ActionRequest<'_>) -> Result<(), ApiError> {
 
 /// Waits until the image has a record, so that a client that follows the answer finds it.
 async fn await_image(action: &ActionRequest<'_>, operation: Uuid, image: Uuid) {
-    let made = async {
+    let end = async {
         while let Err(ServiceError::NotFound(_)) = action.api.images.image(image).await {
             if action.api.operations.failure(operation).await.is_ok_and(|why| why.is_some()) {
                 break;
@@ -119,5 +119,5 @@ async fn await_image(action: &ActionRequest<'_>, operation: Uuid, image: Uuid) {
         }
     };
     // The operation goes on, and the server's instance action tells its end.
-    let _ = tokio::time::timeout(PATIENCE, made).await;
+    let _ = tokio::time::timeout(PATIENCE, end).await;
 }

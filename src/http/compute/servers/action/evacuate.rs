@@ -49,8 +49,8 @@ pub(super) async fn evacuate(action: &ActionRequest<'_>) -> Answer {
         return Err(conflict(format!("Instance {} is not ready", located.instance.uuid)));
     }
     let before = action.api.load(action.caller, action.id, RULE).await?;
-    // The operation checks this again; a request that is refused here leaves no trace. While the host is down, an operation that waits for it
-    // makes room.
+    // The operation checks the host again. A refusal here leaves no trace in the server's history. A server with a task is refused only
+    // here: while its host is down, the evacuation cancels the task's operation, which could only wait for the host.
     if stands(Guard::EvacuatedHostDown) && action.api.registry.host_is_up(&before).await {
         access::require_no_task(&located.instance, "evacuate")?;
         let host = before.instance.host.as_deref().unwrap_or_default();

@@ -7,7 +7,7 @@ mod deferred_delete;
 mod evacuate;
 mod fixed_ip;
 mod floating_ip;
-mod guest_told;
+mod guest_commands;
 mod live_migration;
 mod lock;
 mod power;
@@ -52,8 +52,8 @@ pub(super) static SCHEMAS: &[(&str, &Schema)] = &[
     ("POST /servers/{}/action#removeFloatingIp", &floating_ip::REMOVE.schema),
     ("POST /servers/{}/action#rescue", &rescue::RESCUE.schema),
     ("POST /servers/{}/action#unrescue", &rescue::UNRESCUE.schema),
-    ("POST /servers/{}/action#trigger_crash_dump", &guest_told::CRASH_DUMP.schema),
-    ("POST /servers/{}/action#changePassword", &guest_told::CHANGE_PASSWORD.schema),
+    ("POST /servers/{}/action#trigger_crash_dump", &guest_commands::CRASH_DUMP.schema),
+    ("POST /servers/{}/action#changePassword", &guest_commands::CHANGE_PASSWORD.schema),
     ("POST /servers/{}/action#os-getVNCConsole", &consoles::VNC.schema),
     ("POST /servers/{}/action#os-getSPICEConsole", &consoles::SPICE.schema),
     ("POST /servers/{}/action#os-getSerialConsole", &consoles::SERIAL.schema),
@@ -108,8 +108,8 @@ pub async fn action(
         "resume" => power::resume(&action).await,
         "rescue" => rescue::rescue(&action).await,
         "unrescue" => rescue::unrescue(&action).await,
-        "trigger_crash_dump" => guest_told::crash_dump(&action).await,
-        "changePassword" => guest_told::change_password(&action).await,
+        "trigger_crash_dump" => guest_commands::crash_dump(&action).await,
+        "changePassword" => guest_commands::change_password(&action).await,
         "os-getVNCConsole" => consoles::vnc(&action).await,
         "os-getSPICEConsole" => consoles::spice(&action).await,
         "os-getSerialConsole" => consoles::serial(&action).await,

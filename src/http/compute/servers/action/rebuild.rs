@@ -209,10 +209,10 @@ async fn keep_rest(
     edits.user_data = body.user_data.map(|text| text.map(|text| text.0.expose().clone()));
     edits.trusted_certs = body.trusted_image_certificates;
     if let Some(image) = new_image {
-        let mut kept = located.instance.system_metadata.clone();
-        kept.retain(|key, _| !key.starts_with("image_"));
-        kept.extend(system_metadata(image));
-        edits.system_metadata = Some(kept);
+        let mut metadata = located.instance.system_metadata.clone();
+        metadata.retain(|key, _| !key.starts_with("image_"));
+        metadata.extend(system_metadata(image));
+        edits.system_metadata = Some(metadata);
     }
     Ok(action.api.registry.change_instance_and_metadata(located, edits, body.metadata).await?)
 }

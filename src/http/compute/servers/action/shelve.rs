@@ -11,7 +11,7 @@ use crate::db::DbError;
 use crate::domain::instance::Instance;
 use crate::domain::quota::CountedRoom;
 use crate::domain::server::VmState;
-use crate::domain::wanted_zone::WantedZone;
+use crate::domain::zone_request::ZoneRequest;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
 use crate::http::compute::body::rules::rules;
 use crate::http::compute::body::{Body, Lenient, nullable};
@@ -84,10 +84,10 @@ pub(super) async fn unshelve(action: &ActionRequest<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-fn zone_of(version: ApiVersion, zone: Option<Option<String>>) -> WantedZone {
+fn zone_of(version: ApiVersion, zone: Option<Option<String>>) -> ZoneRequest {
     match zone.filter(|_| version.at_least(77)) {
-        None => WantedZone::AsBefore,
-        Some(zone) => zone.map_or(WantedZone::Unpinned, WantedZone::In),
+        None => ZoneRequest::AsBefore,
+        Some(zone) => zone.map_or(ZoneRequest::Unpinned, ZoneRequest::In),
     }
 }
 
@@ -113,7 +113,7 @@ async fn check_place(action: &ActionRequest<'_>, located: &Located, request: &Un
     let api = action.api.registry.api();
     let memberships = api.memberships().await?;
     let default = &action.api.options.default_availability_zone;
-    if let WantedZone::In(zone) = &request.zone
+    if let ZoneRequest::In(zone) = &request.zone
         && zone != default
         && !memberships.has_zone(zone)
     {

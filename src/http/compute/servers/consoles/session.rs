@@ -159,24 +159,24 @@ impl Console {
 
     /// Takes keys, and shows them, as a terminal does. The guest reads a line when it is complete.
     async fn typed(&mut self, session: &mut Session, keys: &[u8]) -> Result<(), End> {
-        let mut shown = String::new();
+        let mut echo = String::new();
         for key in keys {
             match key {
                 b'\r' | b'\n' => {
-                    shown += "\r\n";
-                    say(session, &std::mem::take(&mut shown)).await?;
+                    echo += "\r\n";
+                    say(session, &std::mem::take(&mut echo)).await?;
                     self.send_line(session).await?;
                 }
                 // Backspace and delete.
-                8 | 127 if self.line.pop().is_some() => shown += "\u{8} \u{8}",
+                8 | 127 if self.line.pop().is_some() => echo += "\u{8} \u{8}",
                 b' '..=b'~' if self.line.len() < LINE_MAX => {
                     self.line.push(char::from(*key));
-                    shown.push(char::from(*key));
+                    echo.push(char::from(*key));
                 }
                 _ => {}
             }
         }
-        say(session, &shown).await
+        say(session, &echo).await
     }
 
     async fn send_line(&mut self, session: &mut Session) -> Result<(), End> {

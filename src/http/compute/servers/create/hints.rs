@@ -11,12 +11,12 @@ use crate::http::error::ApiError;
 pub async fn check(api: &ComputeApi, caller: &RequestContext, hints: &Hints) -> Result<(), ApiError> {
     scheduler_hints::check(hints, &api.options.scheduler_filters).map_err(bad_request)?;
     for hint in [SAME_HOST, DIFFERENT_HOST] {
-        let named = scheduler_hints::servers_named(hints, hint);
-        let mappings = api.registry.api().instance_mappings_of(named.clone()).await?;
+        let servers = scheduler_hints::servers_named(hints, hint);
+        let mappings = api.registry.api().instance_mappings_of(servers.clone()).await?;
         let is_own = |mapping: &InstanceMapping| {
             mapping.queued_for_delete != Some(true) && (mapping.project_id == caller.project_id || caller.is_admin())
         };
-        let unknown = named.iter().find(|server| !mappings.iter().any(|mapping| mapping.instance_uuid == **server && is_own(mapping)));
+        let unknown = servers.iter().find(|server| !mappings.iter().any(|mapping| mapping.instance_uuid == **server && is_own(mapping)));
         if let Some(server) = unknown {
             return Err(bad_request(format!("Instance {server}, which the scheduler hint {hint} names, could not be found.")));
         }

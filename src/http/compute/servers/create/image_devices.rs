@@ -38,9 +38,9 @@ pub fn is_of_volumes(image: &Image) -> bool {
 pub fn merged(requested: &[Device], of_image: Vec<Device>) -> Vec<Device> {
     let name = |device: &Device| device.common.device_name.as_deref().map(devices::full);
     let replaced: Vec<String> = requested.iter().filter_map(name).collect();
-    let kept: Vec<Device> = of_image.into_iter().filter(|device| name(device).is_none_or(|name| !replaced.contains(&name))).collect();
+    let devices: Vec<Device> = of_image.into_iter().filter(|device| name(device).is_none_or(|name| !replaced.contains(&name))).collect();
     let is_image_root = |device: &&Device| device.boot_index == Some(0) && device.source_type.as_deref() == Some("image");
-    let has_root = has_root(&kept);
+    let has_root = has_root(&devices);
     let requested = requested.iter().filter(|device| !(has_root && is_image_root(device))).cloned();
-    requested.chain(kept).collect()
+    requested.chain(devices).collect()
 }

@@ -55,7 +55,7 @@ pub struct NewServerRequest {
 /// The interfaces that a new server gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Networks {
-    /// One interface on the project's only network.
+    /// An interface on the project's only network.
     Auto,
     /// No interface.
     None,

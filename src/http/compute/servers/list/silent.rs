@@ -28,9 +28,9 @@ impl ListRequest<'_> {
         limit: usize,
         details: bool,
     ) -> Result<Vec<Value>, ApiError> {
-        let listed = list.servers.iter().map(|server| server.instance.uuid).collect();
+        let exceptions = list.servers.iter().map(|server| server.instance.uuid).collect();
         let room = limit.saturating_sub(list.servers.len());
-        let mappings = self.api.registry.servers_of_silent(&list.silent, project, &listed, room).await?;
+        let mappings = self.api.registry.servers_of_silent(&list.silent, project, &exceptions, room).await?;
         let groups = match details {
             true => self.security_groups(mappings.iter().map(|(_, mapping)| mapping.instance_uuid).collect()).await,
             false => BTreeMap::new(),

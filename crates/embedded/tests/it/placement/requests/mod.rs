@@ -65,8 +65,8 @@ async fn a_provider_has_its_versions_fields_and_a_generation() {
     );
     let old = call(&api, 0, "GET", &format!("resource_providers/{uuid}"), None).await.expect(200);
     assert_eq!((old["links"].as_array().unwrap().len(), old.get("root_provider_uuid")), (3, None));
-    let listed = call(&api, 29, "GET", "resource_providers?name=host1&resources=VCPU:8", None).await.expect(200);
-    assert_eq!(listed["resource_providers"].as_array().unwrap().len(), 1);
+    let list = call(&api, 29, "GET", "resource_providers?name=host1&resources=VCPU:8", None).await.expect(200);
+    assert_eq!(list["resource_providers"].as_array().unwrap().len(), 1);
     call(&api, 29, "POST", "resource_providers", Some(json!({"name": "host1"}))).await.expect(409);
     let stale = json!({"resource_provider_generation": 0, "inventories": {}});
     let refused = call(&api, 29, "PUT", &format!("resource_providers/{uuid}/inventories"), Some(stale)).await.expect(409);

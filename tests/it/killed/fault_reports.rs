@@ -115,7 +115,7 @@ impl RunningService {
     }
 
     /// Waits until the notifications have the fault's end. Then they have its beginning, too, and the log has both.
-    async fn told(&self, fault: Uuid, what: &str) {
+    async fn until_reported(&self, fault: Uuid, what: &str) {
         // Reads the file, because the stream ends with the notifier, which may be killed.
         let ended = async {
             // The service reports the end, so the file will have it soon.
@@ -185,14 +185,14 @@ fn each_fault_is_logged_and_notified_at_begin_and_end() {
                 assert!(life.is_active(fault).await, "it is not over before it has happened: {what}");
                 life.bring(server, "ACTIVE").await;
             }
-            life.told(fault, &what.to_string()).await;
+            life.until_reported(fault, &what.to_string()).await;
         }
         for (moment, what) in AT_A_STEP {
             life.bring(server, "ACTIVE").await;
             life.load(moment, json!({ "step": what })).await;
             life.toggle(server).await;
             let fault = life.fault_of_the_experiment().await;
-            life.told(fault, what).await;
+            life.until_reported(fault, what).await;
             let started = &life.notified(fault)[0].1;
             let place = ["saga", "step", "side", "moment"].map(|key| started[key].clone());
             assert_eq!(place, [json!("stop"), json!("stop_guest"), json!("act"), json!(moment)], "{what}");
@@ -225,10 +225,10 @@ fn a_fault_that_ends_the_process_is_logged_before() {
             let life = RunningService::start(dir.path()).await;
             let text = std::fs::read_to_string(life.data.join("notifications.jsonl")).expect("the notifications");
             let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a notification"));
-            let told =
+            let notification =
                 lines.rfind(|line| line["event_type"] == "chaos.fault.start").unwrap_or_else(|| panic!("nothing is told of {moment}"));
-            assert_eq!(told["payload"]["uuid"], json!(server));
-            let data = &told["payload"]["nova_object.data"];
+            assert_eq!(notification["payload"]["uuid"], json!(server));
+            let data = &notification["payload"]["nova_object.data"];
             let place = ["saga", "step", "side", "moment"].map(|key| data[key].clone());
             assert_eq!(place, [json!("stop"), json!("stop_guest"), json!("act"), json!(moment)]);
             let fault = Uuid::parse_str(data["fault"].as_str().expect("an id")).expect("a uuid");

@@ -2,25 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The wish for the zone that a server is tied to.
+/// The requested zone of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum WantedZone {
+pub enum ZoneRequest {
     /// The zone that was named before, if any.
     #[default]
     AsBefore,
     /// No zone: the server may go anywhere from now on.
     Unpinned,
-    /// This zone from now on.
+    /// The named zone from now on.
     In(String),
 }
 
-impl WantedZone {
-    /// Returns the zone to which the wish ties a server that was tied to `before`.
+impl ZoneRequest {
+    /// Returns the zone of a server that was in `before`.
     pub fn over(&self, before: Option<&str>) -> Option<String> {
         match self {
-            WantedZone::AsBefore => before.map(str::to_owned),
-            WantedZone::Unpinned => None,
-            WantedZone::In(zone) => Some(zone.clone()),
+            ZoneRequest::AsBefore => before.map(str::to_owned),
+            ZoneRequest::Unpinned => None,
+            ZoneRequest::In(zone) => Some(zone.clone()),
         }
     }
 }
@@ -31,14 +31,14 @@ mod tests {
 
     #[test]
     fn a_wish_keeps_replaces_or_removes_the_zone() {
-        let named = WantedZone::In("a2".to_owned());
+        let other_zone = ZoneRequest::In("a2".to_owned());
         let rows = [
-            (WantedZone::AsBefore, None, None),
-            (WantedZone::AsBefore, Some("a1"), Some("a1")),
-            (WantedZone::Unpinned, None, None),
-            (WantedZone::Unpinned, Some("a1"), None),
-            (named.clone(), None, Some("a2")),
-            (named, Some("a1"), Some("a2")),
+            (ZoneRequest::AsBefore, None, None),
+            (ZoneRequest::AsBefore, Some("a1"), Some("a1")),
+            (ZoneRequest::Unpinned, None, None),
+            (ZoneRequest::Unpinned, Some("a1"), None),
+            (other_zone.clone(), None, Some("a2")),
+            (other_zone, Some("a1"), Some("a2")),
         ];
         for (wish, before, after) in rows {
             assert_eq!(wish.over(before).as_deref(), after, "{wish:?} over {before:?}");

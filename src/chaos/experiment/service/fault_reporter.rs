@@ -25,7 +25,8 @@ enum Item {
     Until(oneshot::Sender<()>),
 }
 
-pub(super) struct Told {
+/// Passes the reports of faults on to the notifier.
+pub(super) struct FaultReporter {
     queue: mpsc::Sender<Item>,
 }
 
@@ -52,12 +53,12 @@ fn place(fault: &Injected) -> String {
     format!(", at {kind} {step}, {moment}")
 }
 
-impl Told {
+impl FaultReporter {
     /// Reports to this notifier as long as the runtime lives.
-    pub(super) fn new(notifier: NotifierHandle) -> Told {
+    pub(super) fn new(notifier: NotifierHandle) -> FaultReporter {
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(hand_over(notifier, waiting));
-        Told { queue }
+        FaultReporter { queue }
     }
 
     pub(super) fn begun(&self, fault: &Injected) {
@@ -92,7 +93,7 @@ impl Told {
             }
         };
         if tokio::time::timeout(at_most, all).await.is_err() {
-            log::warn!("the notifier has not taken what was told of faults within {at_most:?}");
+            log::warn!("the notifier has not accepted all reports of faults within {at_most:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A crash dump, and another password: the running guest is told, and the server stays as it is.
+//! A crash dump, and another password: commands to the running guest. The server stays as it is.
 
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;

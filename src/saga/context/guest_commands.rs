@@ -1,4 +1,4 @@
-//! The parts of the operations that only tell a running guest something: a crash dump, and another password.
+//! The parts of the operations that give the running guest a command: a crash dump, and another password.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `trigger_crash_dump`, from 2.17, and `changePassword`: the running guest is told.
+//! `trigger_crash_dump`, from 2.17, and `changePassword`: commands to the running guest.
 
 use actix_web::http::StatusCode;
 use schemars::JsonSchema;
