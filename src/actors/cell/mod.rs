@@ -136,7 +136,7 @@ impl CellHandle {
 
     /// Makes the handle of a cell whose actor has not started.
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
-        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host)));
+        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host), env));
         let messages = env.metrics().messages(Mailbox::Cell);
         CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default(), messages }
     }
@@ -344,8 +344,12 @@ impl Actor for Cell {
         self.hosts = Some(hosts.listed(&self.parts.roster, &format!("{}/", self.parts.handle.name)));
         self.parts.handle.kept.lock().actor = Some(ctx.address().downgrade());
         self.parts.handle.health.forget_probe();
+        let powered_off = self.parts.handle.kept.lock().powered_off.clone();
         for spec in self.parts.hosts.clone() {
-            self.parts.handle.hosts.starting(&spec.name);
+            // A host without power stays off.
+            if !powered_off.contains(&spec.name) {
+                self.parts.handle.hosts.starting(&spec.name);
+            }
             self.start_host(spec.name, ctx);
         }
         self.tell_of_health(ctx);
@@ -388,16 +392,18 @@ impl Handler<PowerOffHost> for Cell {
             return Box::pin(actix::fut::ready(Err(reason!("there is no host {host} in cell {}", self.parts.handle.name))));
         };
         self.parts.handle.kept.lock().powered_off.insert(host.clone());
-        self.parts.handle.hosts.closed(&host, "it is powered off".into());
+        let closed_at = self.parts.handle.hosts.closed(&host, "it is powered off".into());
         if let Some(children) = &mut self.hosts {
             children.stop(&host);
         }
-        let env = self.parts.env.clone();
+        let (env, hosts) = (self.parts.env.clone(), self.parts.handle.hosts.clone());
         let off = async move {
             site.take_over().await;
             site.lost_power();
             let hypervisor = site.hypervisor.clone();
-            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| reason!("{error}"))
+            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| reason!("{error}"))?;
+            hosts.guests_ended(&host, closed_at);
+            Ok(())
         };
         Box::pin(off.into_actor(self))
     }

@@ -58,11 +58,11 @@ async fn a_host_that_dies_too_often_is_down_and_tried_later() {
     };
     assert_eq!(crashes, 3);
     assert_eq!(escalated.name, "cell1/cell1-host1");
-    assert!(!hosts.is_alive(H1) && hosts.reason(H1).unwrap().to_string().contains("died 3 times"));
+    assert!(!hosts.standing(H1).is_up() && hosts.reason(H1).unwrap().to_string().contains("died 3 times"));
     let refused = hosts.query(H1, HostQuery::Report, DEADLINE).await;
     assert!(matches!(refused, Err(HostUnreachable::NotDelivered(_))), "{refused:?}");
-    assert!(hosts.is_alive(H2) && cell.connected(), "the others do not notice");
-    until("it is tried again", || async { hosts.is_alive(H1) }).await;
+    assert!(hosts.standing(H2).is_up() && cell.connected(), "the others do not notice");
+    until("it is tried again", || async { hosts.standing(H1).is_up() }).await;
 }
 
 #[actix::test]
@@ -72,18 +72,18 @@ async fn a_host_stays_off_through_restarts_of_its_cell() {
     let handle = parts.handle.clone();
     let first = start(parts.clone()).await;
     let off = handle.power_off_host(H2, true);
-    assert!(!handle.hosts.is_alive(H2), "no request reaches it from now on");
+    assert!(!handle.hosts.standing(H2).is_up(), "no request reaches it from now on");
     off.await.unwrap();
     handle.power_off_host("elsewhere", true).await.unwrap_err();
     first.do_send(Shutdown);
-    until("the cell and its hosts end", || async { !first.connected() && !handle.hosts.is_alive(H1) }).await;
+    until("the cell and its hosts end", || async { !first.connected() && !handle.hosts.standing(H1).is_up() }).await;
 
     let guard = Cell::new(parts, None).start();
-    until("the host is back", || async { handle.hosts.is_alive(H1) }).await;
-    assert!(!handle.hosts.is_alive(H2));
+    until("the host is back", || async { handle.hosts.standing(H1).is_up() }).await;
+    assert!(!handle.hosts.standing(H2).is_up());
     assert_eq!(handle.hosts.reason(H2).unwrap().to_string(), "it is powered off");
     handle.power_on_host(H2).await.unwrap();
-    until("the other is back", || async { handle.hosts.is_alive(H2) }).await;
+    until("the other is back", || async { handle.hosts.standing(H2).is_up() }).await;
     assert!(guard.connected());
 }
 
@@ -105,7 +105,7 @@ async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
     assert_eq!((first, second), (Ok(HostReply::Done), Ok(HostReply::Done)));
     assert_eq!(third, Err(HostUnreachable::NotDelivered("host cell1-host1 is busy".into())));
     assert_eq!(detach(3).await, Ok(HostReply::Done));
-    assert!(all.is_alive("cell1", H1).await && !all.is_alive("cell1", "cell1-host9").await && !all.is_alive("cell9", H1).await);
+    assert!(all.standing("cell1", H1).await.is_up() && !all.standing("cell1", "cell1-host9").await.is_up() && !all.standing("cell9", H1).await.is_up());
     let nowhere = all.request("cell9", H1, world.request(Uuid::nil(), HostCommand::Fence), DEADLINE).await;
     assert!(matches!(nowhere, Err(HostUnreachable::NotDelivered(_))), "{nowhere:?}");
 }

@@ -264,7 +264,7 @@ fn database(dir: &Path, name: &str) -> String {
 pub(in crate::actors) async fn start(parts: CellParts) -> Addr<Cell> {
     let (handle, hosts) = (parts.handle.clone(), parts.hosts.clone());
     let address = Cell::new(parts, None).start();
-    until("the hosts take requests", || async { hosts.iter().all(|host| handle.hosts.is_alive(&host.name)) }).await;
+    until("the hosts take requests", || async { hosts.iter().all(|host| handle.hosts.standing(&host.name).is_up()) }).await;
     address
 }
 

@@ -38,6 +38,7 @@ use crate::domain::saga_record::JournalEntry;
 use crate::domain::saga_state::SagaState;
 use crate::domain::server::{PowerState, VmState};
 use crate::domain::service::{Service, ServiceChange};
+use crate::domain::standing::Standing;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
 use crate::saga::explanation::Explanation;
@@ -89,8 +90,8 @@ impl Hosts for PlayedHost {
         Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests, up_since: None }))
     }
 
-    async fn is_alive(&self, _: &str, _: &str) -> bool {
-        true
+    async fn standing(&self, _: &str, _: &str) -> Standing {
+        Standing::Up
     }
 }
 

@@ -185,8 +185,8 @@ pub async fn start_at_target(world: &World, context: &mut ServerFacts, fence: Fe
     complete_attachments(world, context, fence).await
 }
 
-/// Undo, past the pivot: the server goes back only if the target says that the guest does not run, or an operator has forced the host
-/// down. If the guest runs, the saga goes forward, and the rest of the act is done here.
+/// Undo, past the pivot: the server goes back only if the target says that the guest does not run, or takes no requests and was forced down by
+/// an operator. If the guest runs, the saga goes forward, and the rest of the act is done here.
 pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {
@@ -195,10 +195,10 @@ pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence
             Err(StepError::GoForward(reason!("the guest runs on {}", target.host)))
         }
         Ok(_) => Ok(()),
-        Err(StepError::Unknown(why)) => {
-            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
-            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
-        }
+        Err(StepError::Unknown(why)) => match world.is_forced_off(&target).await? {
+            true => Ok(()),
+            false => Err(StepError::Unknown(why)),
+        },
         Err(other) => Err(other),
     }
 }

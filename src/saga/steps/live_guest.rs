@@ -171,8 +171,8 @@ pub async fn resume_at_target(world: &World, context: &mut LiveMigrate, fence: F
     complete_attachments(world, context, fence).await
 }
 
-/// Undo, past the pivot: the server goes back only if the target says that the guest has not run there since the pivot, or an operator has
-/// forced the host down. A guest that has run has left its paused state at the source behind.
+/// Undo, past the pivot: the server goes back only if the target says that the guest has not run there since the pivot, or takes no requests and
+/// was forced down by an operator. A guest that has run has left its paused state at the source behind.
 pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {
@@ -188,10 +188,10 @@ pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: 
             Err(StepError::Refused(reason!("the guest has run on {} and is to run there again", target.host)))
         }
         Ok(_) => Ok(()),
-        Err(StepError::Unknown(why)) => {
-            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
-            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
-        }
+        Err(StepError::Unknown(why)) => match world.is_forced_off(&target).await? {
+            true => Ok(()),
+            false => Err(StepError::Unknown(why)),
+        },
         Err(other) => Err(other),
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use cellshift_domain::reason::Reason;
+use cellshift_domain::standing::Standing;
 
 pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
@@ -36,6 +37,6 @@ pub trait Hosts: Send + Sync {
     /// Asks a question that changes nothing.
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable>;
 
-    /// True while the host takes requests, as far as its cell knows.
-    async fn is_alive(&self, cell: &str, host: &str) -> bool;
+    /// Returns the host's standing, as far as its cell knows. An operator's word is not in it.
+    async fn standing(&self, cell: &str, host: &str) -> Standing;
 }
