@@ -300,11 +300,47 @@ impl Hosts for CellHosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Mailbox;
 
     #[test]
     fn silence_is_told_once() {
         let refusal = |reason| unreachable("compute1", reason).to_string();
         assert_eq!(refusal(Unanswered::Late(Duration::from_millis(1))), "the host did not answer: no reply within 1 ms");
         assert_eq!(refusal(Unanswered::Dropped), "the host did not answer: it died with the request");
+    }
+    /// Makes a directory with one host, which has closed, and returns the moment.
+    fn closed() -> (HostDirectory, DateTime<Utc>) {
+        let env = Env::system();
+        let hosts = HostDirectory::counting(env.metrics().messages(Mailbox::Host), &env);
+        let closed_at = hosts.closed("compute1", "it died too often".into());
+        (hosts, closed_at)
+    }
+
+    fn silent(since: DateTime<Utc>, reason: &'static str) -> Standing {
+        Standing::Silent { since, reason: reason.into() }
+    }
+
+    #[test]
+    fn the_moment_of_silence_stays_until_a_host_opens() {
+        let (hosts, since) = closed();
+        assert_eq!(hosts.standing("compute1"), silent(since, "it died too often"));
+        hosts.starting("compute1");
+        assert_eq!(hosts.standing("compute1"), silent(since, STARTING));
+        assert_eq!(hosts.closed("compute1", "its files cannot be read".into()), since);
+        assert_eq!(hosts.standing("compute1"), silent(since, "its files cannot be read"));
+        assert!(matches!(hosts.standing("elsewhere"), Standing::Silent { .. }), "a host that is not known may run guests");
+    }
+
+    #[test]
+    fn a_host_is_off_by_the_end_of_its_latest_cut() {
+        let (hosts, since) = closed();
+        hosts.guests_ended("compute1", since - TimeDelta::seconds(1));
+        assert_eq!(hosts.standing("compute1"), silent(since, "it died too often"), "an earlier cut says nothing of this one");
+        hosts.guests_ended("compute1", since);
+        assert_eq!(hosts.standing("compute1"), Standing::Off(OffBy::Host));
+        hosts.closed("compute1", "it is powered off".into());
+        assert_eq!(hosts.standing("compute1"), Standing::Off(OffBy::Host), "it has not begun since");
+        hosts.starting("compute1");
+        assert_eq!(hosts.standing("compute1"), silent(since, STARTING));
     }
 }

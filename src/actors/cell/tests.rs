@@ -13,6 +13,7 @@ use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
 use crate::domain::host_protocol::{HostCommand, HostQuery, HostReply};
 use crate::domain::service::Service;
+use crate::domain::standing::{OffBy, Standing};
 use crate::virt::{Hosts, Operation};
 
 const H1: &str = "cell1-host1";
@@ -58,7 +59,8 @@ async fn a_host_that_dies_too_often_is_down_and_tried_later() {
     };
     assert_eq!(crashes, 3);
     assert_eq!(escalated.name, "cell1/cell1-host1");
-    assert!(!hosts.standing(H1).is_up() && hosts.reason(H1).unwrap().to_string().contains("died 3 times"));
+    let silent = hosts.standing(H1);
+    assert!(matches!(&silent, Standing::Silent { reason, .. } if reason.to_string().contains("died 3 times")), "{silent:?}");
     let refused = hosts.query(H1, HostQuery::Report, DEADLINE).await;
     assert!(matches!(refused, Err(HostUnreachable::NotDelivered(_))), "{refused:?}");
     assert!(hosts.standing(H2).is_up() && cell.connected(), "the others do not notice");
@@ -72,15 +74,17 @@ async fn a_host_stays_off_through_restarts_of_its_cell() {
     let handle = parts.handle.clone();
     let first = start(parts.clone()).await;
     let off = handle.power_off_host(H2, true);
-    assert!(!handle.hosts.standing(H2).is_up(), "no request reaches it from now on");
+    let cut = handle.hosts.standing(H2);
+    assert!(matches!(cut, Standing::Silent { .. }), "no request reaches it from now on, and its guests may run until the cut has ended");
     off.await.unwrap();
+    assert_eq!(handle.hosts.standing(H2), Standing::Off(OffBy::Host));
     handle.power_off_host("elsewhere", true).await.unwrap_err();
     first.do_send(Shutdown);
     until("the cell and its hosts end", || async { !first.connected() && !handle.hosts.standing(H1).is_up() }).await;
 
     let guard = Cell::new(parts, None).start();
     until("the host is back", || async { handle.hosts.standing(H1).is_up() }).await;
-    assert!(!handle.hosts.standing(H2).is_up());
+    assert_eq!(handle.hosts.standing(H2), Standing::Off(OffBy::Host));
     assert_eq!(handle.hosts.reason(H2).unwrap().to_string(), "it is powered off");
     handle.power_on_host(H2).await.unwrap();
     until("the other is back", || async { handle.hosts.standing(H2).is_up() }).await;
@@ -94,7 +98,7 @@ async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
     options.hosts.max_requests = 2;
     options.hosts.latencies.insert(Operation::Volume, Duration::from_millis(300));
     let (cell, _a) = world.cell("cell1", options).await;
-    let all = CellHosts::default();
+    let all = CellHosts::new(&world.env);
     all.add("cell1", cell.hosts.clone());
     let detach = |server| {
         let request = world.request(Uuid::from_u128(server), HostCommand::DetachVolume { volume_id: Uuid::nil() });
@@ -105,7 +109,11 @@ async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
     assert_eq!((first, second), (Ok(HostReply::Done), Ok(HostReply::Done)));
     assert_eq!(third, Err(HostUnreachable::NotDelivered("host cell1-host1 is busy".into())));
     assert_eq!(detach(3).await, Ok(HostReply::Done));
-    assert!(all.standing("cell1", H1).await.is_up() && !all.standing("cell1", "cell1-host9").await.is_up() && !all.standing("cell9", H1).await.is_up());
+    assert!(
+        all.standing("cell1", H1).await.is_up()
+            && !all.standing("cell1", "cell1-host9").await.is_up()
+            && !all.standing("cell9", H1).await.is_up()
+    );
     let nowhere = all.request("cell9", H1, world.request(Uuid::nil(), HostCommand::Fence), DEADLINE).await;
     assert!(matches!(nowhere, Err(HostUnreachable::NotDelivered(_))), "{nowhere:?}");
 }
@@ -128,7 +136,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
         assert!(matches!(ask(Duration::from_millis(10)).await, Err(DbError::Unavailable { .. })));
     }
     let report = cell.health.report();
-    assert!(report.standing != Standing::Up && report.reason.is_some());
+    assert!(report.standing != health::Standing::Up && report.reason.is_some());
     assert!(report.since >= before, "since its first failure");
     // At once: with this deadline a call on a database that hangs would be felt.
     let refused = tokio::time::timeout(Duration::from_secs(5), ask(Duration::from_secs(3600))).await.unwrap();
