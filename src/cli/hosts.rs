@@ -203,12 +203,12 @@ mod tests {
 
     #[test]
     fn a_silent_host_is_not_told_as_off() {
-        let told = |forced: bool, standing: Value| state(&json!({"state": "down", "forced_down": forced, "standing": standing}));
+        let shown = |forced: bool, standing: Value| state(&json!({"state": "down", "forced_down": forced, "standing": standing}));
         let silent = json!({"state": "silent", "since": "2026-11-20T12:00:00Z", "reason": "no connection"});
-        assert_eq!(told(false, silent), "silent since 2026-11-20T12:00:00Z");
-        assert_eq!(told(true, json!({"state": "off", "by": "operator"})), "off, forced down");
-        assert_eq!(told(false, json!({"state": "off", "by": "host"})), "off");
-        assert_eq!(told(true, json!({"state": "up"})), "down, forced", "it answers, and is asked itself");
-        assert_eq!(told(false, Value::Null), "down");
+        assert_eq!(shown(false, silent), "silent since 2026-11-20T12:00:00Z");
+        assert_eq!(shown(true, json!({"state": "off", "by": "operator"})), "off, forced down");
+        assert_eq!(shown(false, json!({"state": "off", "by": "host"})), "off");
+        assert_eq!(shown(true, json!({"state": "up"})), "down, forced", "it answers, and is asked itself");
+        assert_eq!(shown(false, Value::Null), "down");
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! A rule that is left out shows what it is for: `tests/promises.rs` has the trace of each.
 
+mod cases;
 mod conductors;
 mod events;
 mod explore;
@@ -11,6 +12,7 @@ mod hosts;
 mod setting;
 mod world;
 
+pub use cases::{Case, of_release, without_a_word, without_guards};
 pub use events::Event;
 pub use explore::{Breach, Explored, Promise, explore};
 pub use setting::{Bounds, Guard, Operator, Setting, WhoIsOff};

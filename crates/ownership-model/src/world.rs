@@ -50,10 +50,21 @@ pub enum Reply {
 /// A message under way. It may be late, doubled, or never arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Message {
-    Command { to: Place, command: Command, fence: Fence },
-    Reply { attempt: u8, reply: Reply },
+    Command {
+        to: Place,
+        command: Command,
+        fence: Fence,
+    },
+    Reply {
+        attempt: u8,
+        reply: Reply,
+    },
     /// The answer to a host that was away: it may run, or start, the guest.
-    MayRun { to: Place, fence: Fence, starts: bool },
+    MayRun {
+        to: Place,
+        fence: Fence,
+        starts: bool,
+    },
 }
 
 /// The epoch of the owner, and the attempt.

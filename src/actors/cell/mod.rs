@@ -403,7 +403,7 @@ impl Handler<PowerOffHost> for Cell {
             let hypervisor = site.hypervisor.clone();
             env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| reason!("{error}"))?;
             hosts.guests_ended(&host, closed_at);
-            Ok(())
+            Ok::<(), Reason>(())
         };
         Box::pin(off.into_actor(self))
     }

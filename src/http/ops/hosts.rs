@@ -261,11 +261,9 @@ fn standing(standing: &Standing) -> Value {
         Standing::Silent { since, reason } => {
             json!({"state": "silent", "since": moment::seconds(*since), "reason": reason.to_string()})
         }
-        Standing::Off(by) => json!({"state": "off", "by": match by {
-            OffBy::Host => "host",
-            OffBy::Operator => "operator",
-            OffBy::SelfFence => "self_fence",
-        }}),
+        Standing::Off(OffBy::Host) => json!({"state": "off", "by": "host"}),
+        Standing::Off(OffBy::Operator) => json!({"state": "off", "by": "operator"}),
+        Standing::Off(OffBy::SelfFence) => json!({"state": "off", "by": "self_fence"}),
     }
 }
 
