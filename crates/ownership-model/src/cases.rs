@@ -19,7 +19,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Explores the case. A breach is one of [`Promise::OneRunningGuest`] if a state with two running guests exists within the bounds.
+    /// Explores the case. Looks for two running guests first, and for a guest on a host that is no owner then.
     pub fn explore(&self) -> Explored {
         match explore(&self.setting, &[Promise::OneRunningGuest]) {
             explored if explored.breach.is_some() => explored,

@@ -12,9 +12,9 @@ impl World {
             return;
         }
         let source = self.host(Place::Source);
-        let is_asked_itself = setting.off == WhoIsOff::ByAWord && source.is_heard && source.is_forced_down;
+        let stops_it_itself = setting.off == WhoIsOff::ByAWord && source.is_heard && source.is_forced_down;
         let may_move = source.is_heard && !source.is_forced_down;
-        let may_evacuate = self.is_off(Place::Source, setting) || is_asked_itself;
+        let may_evacuate = self.is_off(Place::Source, setting) || stops_it_itself;
         for (kind, may_begin) in [(Kind::Move, may_move), (Kind::Evacuation, may_evacuate)] {
             if !may_begin {
                 continue;
@@ -101,13 +101,13 @@ impl World {
             self.write(number, setting, next, Event::ReplyRead(number, reply), |world| {
                 world.take(message);
                 world.journal.has_begun = false;
-                world.is_told(reply, setting);
+                world.follow(reply, setting);
             });
         }
     }
 
     /// Writes what follows of a reply to the step's command.
-    fn is_told(&mut self, reply: Reply, setting: &Setting) {
+    fn follow(&mut self, reply: Reply, setting: &Setting) {
         let is_owner_first = setting.has(Guard::OwnerFirst);
         match (self.journal.way, self.journal.step, reply) {
             (Way::Forward, Step::StopSource, Reply::Done) => self.journal.step = Step::PrepareTarget,

@@ -53,6 +53,7 @@ impl fmt::Display for Breach {
 pub struct Explored {
     /// The number of states that were visited.
     pub states: usize,
+    /// The first breach; none if every promise holds.
     pub breach: Option<Breach>,
 }
 

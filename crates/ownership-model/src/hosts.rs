@@ -25,7 +25,7 @@ impl World {
         }
         let host = self.host(to);
         if command == Command::Start && host.was_away && setting.has(Guard::LateStart) {
-            self.start_is_asked_about(message, (to, fence), next);
+            self.start_is_in_question(message, (to, fence), next);
             return;
         }
         for (guest, reply) in outcomes(command, host.guest) {
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// A host that was away has a controller confirm that a start is the latest attempt.
-    fn start_is_asked_about(&self, message: Message, (to, fence): (Place, Fence), next: &mut Next) {
+    fn start_is_in_question(&self, message: Message, (to, fence): (Place, Fence), next: &mut Next) {
         let mut world = self.clone();
         world.take(message);
         world.host_mut(to).fence = world.host(to).fence.max(fence);
@@ -53,7 +53,7 @@ impl World {
         if fence >= self.latest_fence() {
             world.put(Message::MayRun { to, fence, starts: true });
         }
-        next.add(Event::AskedAboutStart(to), world);
+        next.add(Event::StartInQuestion(to), world);
     }
 
     fn answer_arrives(&self, message: Message, (to, fence, starts): (Place, Fence, bool), setting: &Setting, next: &mut Next) {
@@ -130,7 +130,7 @@ impl World {
             if self.owner == place && is_at_rest {
                 world.put(Message::MayRun { to: place, fence: self.latest_fence(), starts: false });
             }
-            next.add(Event::Asked(place), world);
+            next.add(Event::OwnerInQuestion(place), world);
         }
     }
 

@@ -53,6 +53,7 @@ pub struct Bounds {
 /// The rules and the bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
+    /// The guard that is missing; none if all are in force.
     pub left_out: Option<Guard>,
     pub off: WhoIsOff,
     pub operator: Operator,
