@@ -1,7 +1,7 @@
 // One host: its room, its servers, and what an operator may do with it.
 
 import { change, get, post, query } from "./api.js";
-import { ask, button, counted, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
+import { age, ask, button, counted, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
 
 const NAMES = { VCPU: "processors", MEMORY_MB: "memory in MiB", DISK_GB: "disk in GiB" };
@@ -25,7 +25,8 @@ export function view(main, page, name) {
       get(`/compute/v2.1/servers/detail${query({ all_tenants: 1, host: name, limit: 1000 })}`, page.signal),
     ]);
     service = services.value?.services?.[0] ?? null;
-    put(about, facts([["cell", host.cell], ["zone", host.availability_zone], ["state", [state(host.state), host.forced_down ? " forced down" : ""]],
+    put(about, facts([["cell", host.cell], ["zone", host.availability_zone], ["state", [state(host.state), standing(host)]],
+      host.standing?.state === "silent" ? ["guests", "may run: wait until the host answers, or make sure that it is off and force it down"] : null,
       ["service", host.status ? [state(host.status), service?.disabled_reason ? ` ${service.disabled_reason}` : ""] : "unknown: its cell does not answer"],
       ["servers", host.servers === null ? "unknown" : String(host.servers)],
       ...Object.entries(host.room ?? {}).map(([kind, room]) => [NAMES[kind] ?? kind, meter(kind, room)])]));
@@ -64,7 +65,7 @@ export function view(main, page, name) {
       if (await ask(`Force ${name} down?`, text, "Force down")) act(`${name} is forced down`, () => update({ forced_down: true }));
     }, { id: "force-down", class: "danger" }));
     if (may && host.forced_down) made.push(button("No longer forced down", () => act(`${name} is no longer forced down`, () => update({ forced_down: false })), { id: "force-up" }));
-    if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.state === "down")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
+    if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.standing?.state === "off")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
     if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => { location.hash = `#/drain?host=${encodeURIComponent(name)}`; }, { id: "drain" }));
     return made;
   }
@@ -81,6 +82,13 @@ export function view(main, page, name) {
     }
     again();
   }
+}
+
+/** Whether a host that takes no requests may run its guests. */
+function standing(host) {
+  if (host.standing?.state === "silent") return [" silent for ", age(host.standing.since)];
+  if (host.standing?.state === "off") return host.forced_down ? " off, forced down" : " off";
+  return host.forced_down ? " forced down" : "";
 }
 
 function meter(kind, room) {

@@ -58,7 +58,7 @@ impl HostFacts {
         let membership = memberships.of(host);
         HostState {
             cell: Arc::clone(of),
-            up: cell.hosts.is_alive(host) && !record.service.forced_down,
+            up: cell.hosts.standing(host).is_up() && !record.service.forced_down,
             availability_zone: Arc::clone(membership.zone.as_ref().unwrap_or(&self.default_zone)),
             aggregates: Arc::clone(&membership.aggregates),
             in_placement: None,

@@ -185,7 +185,7 @@ impl Tree {
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease).knowing(tables::is_known);
     let cells: Vec<CellHandle> = parts.cells.iter().map(|cell| cell.handle(&parts.env)).collect();
-    let hosts = hosts_of(&cells);
+    let hosts = hosts_of(&parts.env, &cells);
     let facts = HostFacts {
         api: parts.api.clone(),
         operations: operations.clone(),
@@ -288,8 +288,8 @@ fn world_of(
 }
 
 /// Returns the hosts of all cells.
-fn hosts_of(cells: &[CellHandle]) -> CellHosts {
-    let hosts = CellHosts::default();
+fn hosts_of(env: &Env, cells: &[CellHandle]) -> CellHosts {
+    let hosts = CellHosts::new(env);
     for cell in cells {
         hosts.add(&cell.name, cell.hosts.clone());
     }

@@ -315,8 +315,8 @@ impl CellRegistry {
     /// True if the server's host takes requests and no operator has forced it down.
     pub async fn host_is_up(&self, server: &ServerRecord) -> bool {
         let cell = server.cell.as_deref().and_then(|name| self.inner.cells.get(name));
-        let is_alive = cell.zip(server.instance.host.as_deref()).is_some_and(|(cell, host)| cell.hosts.is_alive(host));
-        is_alive && self.host_status(server).await != HostStatus::Down
+        let takes_requests = cell.zip(server.instance.host.as_deref()).is_some_and(|(cell, host)| cell.hosts.standing(host).is_up());
+        takes_requests && self.host_status(server).await != HostStatus::Down
     }
 
     /// Returns the state of the server's host.

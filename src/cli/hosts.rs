@@ -140,12 +140,11 @@ pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
 const HEAD: [&str; 10] = ["HOST", "CELL", "ZONE", "STATE", "STATUS", "SERVERS", "VCPU", "MEMORY", "DISK", "WHY"];
 
 fn row(host: &Value) -> [String; 10] {
-    let state = if host["forced_down"] == true { "down, forced" } else { text(host, "state") };
     [
         text(host, "name").to_owned(),
         text(host, "cell").to_owned(),
         text(host, "availability_zone").to_owned(),
-        state.to_owned(),
+        state(host),
         text(host, "status").to_owned(),
         servers(host),
         room(host, "VCPU", |number| number.to_string()),
@@ -153,6 +152,19 @@ fn row(host: &Value) -> [String; 10] {
         room(host, "DISK_GB", |number| format!("{number} GB")),
         text(host, "disabled_reason").to_owned(),
     ]
+}
+
+/// Tells whether the host takes requests; of one that takes none, whether it may run its guests.
+fn state(host: &Value) -> String {
+    let standing = &host["standing"];
+    match (text(standing, "state"), text(standing, "by")) {
+        ("silent", _) => format!("silent since {}", text(standing, "since")),
+        ("off", "operator") => "off, forced down".to_owned(),
+        ("off", "self_fence") => "off, fenced itself".to_owned(),
+        ("off", _) => "off".to_owned(),
+        _ if host["forced_down"] == true => "down, forced".to_owned(),
+        _ => text(host, "state").to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -176,5 +188,16 @@ mod tests {
         assert_eq!(row(&host)[9], "a broken fan");
         host = json!({"name": "h2", "state": "unknown", "servers": null, "room": null});
         assert_eq!(row(&host)[5..], ["unknown", "", "", "", ""]);
+    }
+
+    #[test]
+    fn a_silent_host_is_not_told_as_off() {
+        let shown = |forced: bool, standing: Value| state(&json!({"state": "down", "forced_down": forced, "standing": standing}));
+        let silent = json!({"state": "silent", "since": "2026-11-20T12:00:00Z", "reason": "no connection"});
+        assert_eq!(shown(false, silent), "silent since 2026-11-20T12:00:00Z");
+        assert_eq!(shown(true, json!({"state": "off", "by": "operator"})), "off, forced down");
+        assert_eq!(shown(false, json!({"state": "off", "by": "host"})), "off");
+        assert_eq!(shown(true, json!({"state": "up"})), "down, forced", "it answers, and is asked itself");
+        assert_eq!(shown(false, Value::Null), "down");
     }
 }

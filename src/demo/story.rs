@@ -136,7 +136,7 @@ async fn power_on(stage: &Stage, host: &str, view: &MigrationView) -> Result<(),
     let began = Instant::now();
     loop {
         let left = journal::by_id(stage, &view.uuid.to_string()).await?.debts.len();
-        if left == 0 && cell.hosts.is_alive(host) {
+        if left == 0 && cell.hosts.standing(host).is_up() {
             break;
         }
         if began.elapsed() > PATIENCE {

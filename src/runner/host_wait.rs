@@ -44,7 +44,7 @@ impl HostWait {
 
 async fn is_away(world: &World, context: &Context) -> bool {
     match place_of_work(context) {
-        Some(place) => !world.hosts.is_alive(&place.cell, &place.host).await,
+        Some(place) => !world.hosts.standing(&place.cell, &place.host).await.is_up(),
         None => false,
     }
 }

@@ -19,9 +19,11 @@ use crate::domain::fence::Fence;
 use crate::domain::instance::Instance;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::moment;
 use crate::domain::reason;
 use crate::domain::reason::{Inside, Reason};
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::domain::standing::Standing;
 use crate::env::guard::{Guard, stands};
 
 /// The first step of an operation on an existing server.
@@ -316,18 +318,30 @@ pub fn place_of_work(context: &Context) -> Option<&Place> {
     }
 }
 
-/// Refuses an operation while the host is down that it needs, and an evacuation while the source host is up.
+/// Refuses an operation while the host is down that it needs, and an evacuation while the source host is up or silent.
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let Some(host) = needed_host(context)? else { return Ok(()) };
-    let is_up = world.is_up(host).await?;
     if context.part().host_need() == HostNeed::SourceDown {
-        return match is_up {
-            true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(reason!("Compute service of {} is still in use.", host.host))),
-            _ => Ok(()),
-        };
+        return check_evacuated(world, host).await;
     }
-    if !is_up {
+    if !world.is_up(host).await? {
         return Err(Refusal::Conflict(reason!("Service is unavailable at this time: its compute host is down {}.", Inside(&host.host))));
     }
     Ok(())
+}
+
+/// Refuses an evacuation from a host that is up, or that is silent and was not forced down: such a host may run its guests.
+pub async fn check_evacuated(world: &World, source: &Place) -> Result<(), Refusal> {
+    if stands(Guard::EvacuatedHostDown) && world.is_up(source).await? {
+        return Err(Refusal::Invalid(reason!("Compute service of {} is still in use.", source.host)));
+    }
+    match world.standing(source).await? {
+        Standing::Silent { since, .. } if stands(Guard::SilentSource) => Err(Refusal::Conflict(reason!(
+            "Compute host {host} has not answered since {}, and may run the server. Wait until it answers, or make sure that it is off and \
+             force it down: openstack compute service set --down {host} nova-compute",
+            moment::seconds(since),
+            host = source.host,
+        ))),
+        _ => Ok(()),
+    }
 }

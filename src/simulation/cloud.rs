@@ -147,7 +147,7 @@ impl Setting<'_> {
 
 /// Waits until each host takes requests.
 pub async fn until_hosts_are_up(tree: &Tree, hosts: &[(String, String)]) {
-    let up = |(cell, host): &(String, String)| tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host));
+    let up = |(cell, host): &(String, String)| tree.cell(cell).is_some_and(|cell| cell.hosts.standing(host).is_up());
     while !hosts.iter().all(up) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -270,7 +270,7 @@ impl Run {
             let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
             let queued = world.api.count_queued_deletes().await?;
             let waiting = *self.users.waiting.borrow();
-            let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host)));
+            let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.standing(host).is_up()));
             let interrupted = self.interrupted_guests(reach).await?;
             let is_calm = held.is_empty() && debts.is_empty() && queued == 0 && waiting == 0 && down.is_none() && interrupted.is_empty();
             calm = if is_calm { calm + 1 } else { 0 };

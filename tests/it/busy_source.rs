@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use cellshift::actors::root::Parts;
 use cellshift::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply, HostRequest};
 use cellshift::domain::reason;
+use cellshift::domain::standing::Standing;
 use cellshift::virt::{HostUnreachable, Hosts};
 use serde_json::json;
 
@@ -37,8 +38,8 @@ impl Hosts for Busy {
         self.inner.query(cell, host, query, deadline).await
     }
 
-    async fn is_alive(&self, cell: &str, host: &str) -> bool {
-        self.inner.is_alive(cell, host).await
+    async fn standing(&self, cell: &str, host: &str) -> Standing {
+        self.inner.standing(cell, host).await
     }
 }
 

@@ -10,6 +10,7 @@ use cellshift::actors::root::Parts;
 use cellshift::config::Config;
 use cellshift::db::api::leases::LEASE;
 use cellshift::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply, HostRequest};
+use cellshift::domain::standing::Standing;
 use cellshift::virt::{HostUnreachable, Hosts};
 use serde_json::json;
 use tokio::sync::{Mutex, Notify, mpsc};
@@ -73,8 +74,8 @@ impl Hosts for Gated {
         self.inner.query(cell, host, query, deadline).await
     }
 
-    async fn is_alive(&self, cell: &str, host: &str) -> bool {
-        self.inner.is_alive(cell, host).await
+    async fn standing(&self, cell: &str, host: &str) -> Standing {
+        self.inner.standing(cell, host).await
     }
 }
 

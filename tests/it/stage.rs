@@ -365,7 +365,7 @@ impl Stage {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
         if on {
             cell.power_on_host(host).await.expect("power on");
-            self.until("the host is back", || async { cell.hosts.is_alive(host) }).await;
+            self.until("the host is back", || async { cell.hosts.standing(host).is_up() }).await;
         } else {
             cell.power_off_host(host, true).await.expect("power off");
         }

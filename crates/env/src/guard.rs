@@ -161,6 +161,8 @@ guards! {
     EvacuatedHostDown = "evacuated-host-down",
     /// A host that counts as down but lives must say that the guest is off.
     LivingSource = "living-source",
+    /// A host that is silent is not evacuated before somebody says that it is off.
+    SilentSource = "silent-source",
     /// A host from which servers were evacuated is forced up only when it has been cleaned up.
     CleanedSource = "cleaned-source",
     /// No more operations run at once than the configuration allows.

@@ -11,7 +11,9 @@ use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
+use cellshift_domain::standing::Standing;
 use cellshift_env::Env;
+use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -24,11 +26,15 @@ use crate::virt::simulated::Simulated;
 use crate::virt::written::Writing;
 use crate::virt::{Content, HostUnreachable, Hosts, Hypervisor, VirtError};
 
+/// The reason why these hosts take no requests.
+const STOPPED: &str = "the service is stopped";
+
 /// The hosts below a directory of cells. They answer reports and take no requests.
 pub struct StoredHosts {
     env: Env,
     cells_dir: PathBuf,
     deployment: Uuid,
+    opened_at: DateTime<Utc>,
     /// By cell and name, opened at first use. None for a host that never started.
     drivers: Mutex<BTreeMap<(String, String), Driver>>,
 }
@@ -38,7 +44,7 @@ type Driver = Option<Arc<Simulated>>;
 impl StoredHosts {
     /// Makes the hosts of this deployment. The cells' directories are in `cells_dir`, by the cells' names.
     pub fn new(env: Env, cells_dir: PathBuf, deployment: Uuid) -> StoredHosts {
-        StoredHosts { env, cells_dir, deployment, drivers: Mutex::default() }
+        StoredHosts { opened_at: env.now(), env, cells_dir, deployment, drivers: Mutex::default() }
     }
 
     async fn driver(&self, place: &HostPlace) -> Result<Driver, VirtError> {
@@ -83,7 +89,7 @@ impl Reads for OnDisk<'_> {
 #[async_trait]
 impl Hosts for StoredHosts {
     async fn request(&self, _: &str, _: &str, _: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
-        Err(HostUnreachable::NotDelivered("the service is stopped".into()))
+        Err(HostUnreachable::NotDelivered(STOPPED.into()))
     }
 
     async fn query(&self, cell: &str, host: &str, query: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
@@ -91,7 +97,7 @@ impl Hosts for StoredHosts {
             HostQuery::Progress { .. } => return Ok(HostAnswer::Progress { done: 0, total: 0 }),
             HostQuery::LiveProgress { .. } => return Ok(HostAnswer::LiveProgress(None)),
             HostQuery::Console { .. } | HostQuery::TypeLine { .. } | HostQuery::FreeFunctions | HostQuery::Summary => {
-                return Err(HostUnreachable::NotDelivered("the service is stopped".into()));
+                return Err(HostUnreachable::NotDelivered(STOPPED.into()));
             }
             HostQuery::ForceComplete { .. } => return Ok(HostAnswer::Hastened(false)),
             HostQuery::Report | HostQuery::ReportPage { .. } | HostQuery::Guest { .. } | HostQuery::Contents { .. } => {}
@@ -109,8 +115,8 @@ impl Hosts for StoredHosts {
         read.map_err(|error| silent(reason!("{error}")))
     }
 
-    async fn is_alive(&self, _: &str, _: &str) -> bool {
-        false
+    async fn standing(&self, _: &str, _: &str) -> Standing {
+        Standing::Silent { since: self.opened_at, reason: STOPPED.into() }
     }
 }
 

@@ -80,7 +80,7 @@ impl CellHandle {
 
     /// Makes the handle of a cell whose actor has not started.
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
-        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host)));
+        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host), env));
         let hosts_here = HostsHandle::new(name, hosts.clone(), env);
         CellHandle { uuid, name: name.to_owned(), db, health, hosts, hosts_here, setup: Arc::default() }
     }

@@ -11,6 +11,7 @@ use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::service::Service;
+use crate::domain::standing::{OffBy, Standing};
 use crate::virt::{Hosts, Operation};
 
 const H1: &str = "cell1-host1";
@@ -27,7 +28,7 @@ async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
     options.hosts.max_requests = 2;
     options.hosts.latencies.insert(Operation::Volume, Duration::from_millis(300));
     let (cell, _a) = world.cell("cell1", options).await;
-    let all = CellHosts::default();
+    let all = CellHosts::new(&world.env);
     all.add("cell1", cell.hosts.clone());
     let detach = |server| {
         let request = world.request(Uuid::from_u128(server), HostCommand::DetachVolume { volume_id: Uuid::nil() });
@@ -38,7 +39,11 @@ async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
     assert_eq!((first, second), (Ok(HostReply::Done), Ok(HostReply::Done)));
     assert_eq!(third, Err(HostUnreachable::NotDelivered("host cell1-host1 is busy".into())));
     assert_eq!(detach(3).await, Ok(HostReply::Done));
-    assert!(all.is_alive("cell1", H1).await && !all.is_alive("cell1", "cell1-host9").await && !all.is_alive("cell9", H1).await);
+    assert!(
+        all.standing("cell1", H1).await.is_up()
+            && !all.standing("cell1", "cell1-host9").await.is_up()
+            && !all.standing("cell9", H1).await.is_up()
+    );
     let nowhere = all.request("cell9", H1, world.request(Uuid::nil(), HostCommand::Fence), DEADLINE).await;
     assert!(matches!(nowhere, Err(HostUnreachable::NotDelivered(_))), "{nowhere:?}");
 }
@@ -61,7 +66,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
         assert!(matches!(ask(Duration::from_millis(10)).await, Err(DbError::Unavailable { .. })));
     }
     let report = cell.health.report();
-    assert!(report.standing != Standing::Up && report.reason.is_some());
+    assert!(report.standing != health::Standing::Up && report.reason.is_some());
     assert!(report.since >= before, "since its first failure");
     // At once: with this deadline a call on a database that hangs would be felt.
     let refused = tokio::time::timeout(Duration::from_secs(5), ask(Duration::from_secs(3600))).await.unwrap();

@@ -388,7 +388,7 @@ async fn a_broken_hypervisor_is_a_reply_and_a_dead_host_is_unknown() {
         hosts.crash(H1).unwrap();
     });
     assert!(matches!(died, Err(HostUnreachable::Unknown(_))), "{died:?}");
-    until("the host is back", || async { hosts.is_alive(H1) }).await;
+    until("the host is back", || async { hosts.standing(H1).is_up() }).await;
     let slow = hosts.request(H1, world.request(SERVER, HostCommand::StartGuest), Duration::from_millis(5)).await;
     assert!(matches!(slow, Err(HostUnreachable::Unknown(_))), "{slow:?}");
     until("it was done all the same", || async { world.only_guest(hosts, H1).await.unwrap().power_state == PowerState::Running }).await;

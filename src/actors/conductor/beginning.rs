@@ -22,7 +22,7 @@ use crate::domain::reason::Reason;
 use crate::domain::saga_state::SagaState;
 use crate::metrics::Stopwatch;
 use crate::runner::Flight;
-use crate::saga::accept::{busy_message, busy_with, owing_message, place_of_work};
+use crate::saga::accept::{busy_message, busy_with, check_evacuated, owing_message, place_of_work};
 use crate::saga::context::{Context, HostNeed};
 use crate::saga::debt::pay_before;
 use crate::saga::history;
@@ -108,7 +108,7 @@ impl BeginOperation for ConductorHandle {
         match hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
             Ok(HostAnswer::Console(lines)) => Ok(lines),
             Ok(_) => Err(Refusal::Unavailable(reason!("host {host} answered a question for a console with something else"))),
-            Err(error) if hosts.is_alive(cell, host).await => Err(Refusal::Unavailable(reason!("{error}"))),
+            Err(error) if hosts.standing(cell, host).await.is_up() => Err(Refusal::Unavailable(reason!("{error}"))),
             // As for operations that need a host that is down.
             Err(error) => Err(Refusal::Conflict(reason!("The console cannot be read: {error}"))),
         }
@@ -326,6 +326,8 @@ impl Worker {
         if self.parts.world.is_up(place).await? {
             return Ok(false);
         }
+        // The other operation waits on for a host that may run the guest.
+        check_evacuated(&self.parts.world, place).await?;
         let wish = Cancellation::new(&context.caller, "the server is to be evacuated", env.now());
         let is_noted = operations.cancel(holder, wish).await?;
         self.parts.room.wake(holder);

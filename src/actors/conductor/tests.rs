@@ -36,7 +36,7 @@ pub(super) fn worker(played: &Played, name: &str) -> Worker {
 /// As [`worker`], with `in_flight` operations at work and one that waits.
 fn limited(played: &Played, name: &str, in_flight: usize) -> Worker {
     let controller = Controller { name: name.to_owned(), lease: LEASE, workers: 1, limits: Limits { in_flight, waiting: 1 } };
-    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), Arc::new(Plainly), &controller);
+    let parts = ConductorParts::new(played.world.clone(), CellHosts::new(&played.world.env), Arc::new(Plainly), &controller);
     let address = Conductor::new(parts.clone(), None).start();
     Worker::new(Address::new(address), parts)
 }

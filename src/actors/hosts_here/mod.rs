@@ -185,7 +185,10 @@ impl Actor for HostsHere {
         self.hosts = Some(hosts.listed(&self.parts.roster, &format!("{}/", self.parts.handle.cell())));
         self.parts.handle.started(ctx.address().downgrade());
         for spec in self.parts.hosts.clone() {
-            self.parts.handle.hosts().starting(&spec.name);
+            // A host without power stays off.
+            if !self.parts.handle.is_off(&spec.name) {
+                self.parts.handle.hosts().starting(&spec.name);
+            }
             self.start_host(spec.name, ctx);
         }
     }
@@ -220,16 +223,18 @@ impl Handler<PowerOffHost> for HostsHere {
         let Some(site) = handle.cut(&host) else {
             return Box::pin(actix::fut::ready(Err(handle.no_such_host(&host))));
         };
-        handle.hosts().closed(&host, POWERED_OFF.into());
+        let closed_at = handle.hosts().closed(&host, POWERED_OFF.into());
         if let Some(children) = &mut self.hosts {
             children.stop(&host);
         }
-        let env = self.parts.env.clone();
+        let (env, hosts) = (self.parts.env.clone(), self.parts.handle.hosts().clone());
         let off = async move {
             site.take_over().await;
             site.lost_power();
             let hypervisor = site.hypervisor.clone();
-            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| reason!("{error}"))
+            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| reason!("{error}"))?;
+            hosts.guests_ended(&host, closed_at);
+            Ok::<(), Reason>(())
         };
         Box::pin(off.into_actor(self))
     }

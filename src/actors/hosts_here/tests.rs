@@ -12,6 +12,7 @@ use crate::actors::supervision::Shutdown;
 use crate::actors::tests::fixture::{DEADLINE, options, start, until, world};
 use crate::domain::host_protocol::HostQuery;
 use crate::domain::server::PowerState;
+use crate::domain::standing::{OffBy, Standing};
 use crate::virt::HostUnreachable;
 
 const H1: &str = "cell1-host1";
@@ -54,11 +55,12 @@ async fn a_host_that_dies_too_often_is_down_and_tried_later() {
     };
     assert_eq!(crashes, 3);
     assert_eq!(escalated.name, "cell1/cell1-host1");
-    assert!(!hosts.is_alive(H1) && hosts.reason(H1).unwrap().to_string().contains("died 3 times"));
+    let silent = hosts.standing(H1);
+    assert!(matches!(&silent, Standing::Silent { reason, .. } if reason.to_string().contains("died 3 times")), "{silent:?}");
     let refused = hosts.query(H1, HostQuery::Report, DEADLINE).await;
     assert!(matches!(refused, Err(HostUnreachable::NotDelivered(_))), "{refused:?}");
-    assert!(hosts.is_alive(H2) && actor.connected(), "the others do not notice");
-    until("it is tried again", || async { hosts.is_alive(H1) }).await;
+    assert!(hosts.standing(H2).is_up() && actor.connected(), "the others do not notice");
+    until("it is tried again", || async { hosts.standing(H1).is_up() }).await;
 }
 
 #[actix::test]
@@ -68,18 +70,20 @@ async fn a_host_stays_off_through_restarts_of_its_supervisor() {
     let parts = world.hosts_parts(&handle, options());
     let first = start(parts.clone()).await;
     let off = handle.power_off_host(H2, true);
-    assert!(!handle.hosts.is_alive(H2), "no request reaches it from now on");
+    let cut = handle.hosts.standing(H2);
+    assert!(matches!(cut, Standing::Silent { .. }), "no request reaches it from now on, and its guests may run until the cut has ended");
     off.await.unwrap();
+    assert_eq!(handle.hosts.standing(H2), Standing::Off(OffBy::Host));
     handle.power_off_host("elsewhere", true).await.unwrap_err();
     first.do_send(Shutdown);
-    until("the supervisor and its hosts end", || async { !first.connected() && !handle.hosts.is_alive(H1) }).await;
+    until("the supervisor and its hosts end", || async { !first.connected() && !handle.hosts.standing(H1).is_up() }).await;
 
     let guard = HostsHere::new(parts, None).start();
-    until("the host is back", || async { handle.hosts.is_alive(H1) }).await;
-    assert!(!handle.hosts.is_alive(H2));
+    until("the host is back", || async { handle.hosts.standing(H1).is_up() }).await;
+    assert_eq!(handle.hosts.standing(H2), Standing::Off(OffBy::Host));
     assert_eq!(handle.hosts.reason(H2).unwrap().to_string(), "it is powered off");
     handle.power_on_host(H2).await.unwrap();
-    until("the other is back", || async { handle.hosts.is_alive(H2) }).await;
+    until("the other is back", || async { handle.hosts.standing(H2).is_up() }).await;
     assert!(guard.connected());
 }
 
@@ -93,7 +97,7 @@ async fn hosts_run_on_while_their_cells_actor_dies() {
     let cell = Cell::new(cell_parts, None).start();
     cell.do_send(Shutdown);
     until("the cell's actor ends", || async { !cell.connected() }).await;
-    assert!(handle.hosts.is_alive(H1) && handle.hosts.is_alive(H2));
+    assert!(handle.hosts.standing(H1).is_up() && handle.hosts.standing(H2).is_up());
     let guest = world.only_guest(&handle.hosts, H1).await.unwrap();
     assert_eq!(guest.power_state, PowerState::Running);
 }

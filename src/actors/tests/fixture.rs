@@ -254,7 +254,7 @@ fn database(dir: &Path, name: &str) -> String {
 pub(in crate::actors) async fn start(parts: HostsHereParts) -> Addr<HostsHere> {
     let (directory, hosts) = (parts.handle.hosts().clone(), parts.hosts.clone());
     let address = HostsHere::new(parts, None).start();
-    until("the hosts take requests", || async { hosts.iter().all(|host| directory.is_alive(&host.name)) }).await;
+    until("the hosts take requests", || async { hosts.iter().all(|host| directory.standing(&host.name).is_up()) }).await;
     address
 }
 

@@ -38,6 +38,7 @@ use crate::domain::saga_record::JournalEntry;
 use crate::domain::saga_state::SagaState;
 use crate::domain::server::{PowerState, VmState};
 use crate::domain::service::{Service, ServiceChange};
+use crate::domain::standing::Standing;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
 use crate::saga::explanation::Explanation;
@@ -99,8 +100,8 @@ impl Hosts for PlayedHost {
         }))
     }
 
-    async fn is_alive(&self, _: &str, _: &str) -> bool {
-        true
+    async fn standing(&self, _: &str, _: &str) -> Standing {
+        Standing::Up
     }
 }
 

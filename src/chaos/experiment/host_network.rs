@@ -13,6 +13,7 @@ use super::fault::{MessageFault, What};
 use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::domain::reason;
+use crate::domain::standing::Standing;
 use crate::env::random::Random;
 use crate::virt::{HostUnreachable, Hosts};
 
@@ -196,8 +197,8 @@ impl Hosts for NetworkedHosts {
         self.inner.query(cell, host, query, deadline).await
     }
 
-    async fn is_alive(&self, cell: &str, host: &str) -> bool {
-        self.inner.is_alive(cell, host).await
+    async fn standing(&self, cell: &str, host: &str) -> Standing {
+        self.inner.standing(cell, host).await
     }
 }
 

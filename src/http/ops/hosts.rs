@@ -13,7 +13,9 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::CellDb;
 use crate::domain::aggregate::Memberships;
+use crate::domain::moment;
 use crate::domain::service::{Service, ServiceCounts};
+use crate::domain::standing::{OffBy, Standing};
 use crate::http::auth::Caller;
 use crate::http::base_url::escape;
 use crate::http::call::Call;
@@ -194,17 +196,19 @@ struct Facts {
     disabled: bool,
     disabled_reason: Option<String>,
     forced_down: bool,
+    standing: Standing,
     servers: i64,
 }
 
 impl Host {
     fn of(catalog: &Catalog, cell: &CellHandle, (service, servers): &Hosted, rooms: &Rooms) -> Host {
-        let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
+        let standing = cell.hosts.standing(&service.host);
         let facts = Facts {
-            up,
+            up: catalog.is_up(service) && standing.is_up(),
             disabled: service.disabled,
             disabled_reason: service.disabled_reason.clone(),
             forced_down: service.forced_down,
+            standing: if service.forced_down { standing.forced_down() } else { standing },
             servers: *servers,
         };
         Host { name: service.host.clone(), facts: Some(facts), provider: rooms.of(&service.host) }
@@ -238,9 +242,23 @@ impl Host {
             "status": facts.map(|facts| if facts.disabled { "disabled" } else { "enabled" }),
             "disabled_reason": facts.and_then(|facts| facts.disabled_reason.as_deref()),
             "forced_down": facts.map(|facts| facts.forced_down),
+            "standing": facts.map(|facts| standing(&facts.standing)),
             "servers": facts.map(|facts| facts.servers),
             "room": room,
         })
+    }
+}
+
+/// Describes whether a host that takes no requests may run its guests: a silent one may, one that is off does not.
+fn standing(standing: &Standing) -> Value {
+    match standing {
+        Standing::Up => json!({"state": "up"}),
+        Standing::Silent { since, reason } => {
+            json!({"state": "silent", "since": moment::seconds(*since), "reason": reason.to_string()})
+        }
+        Standing::Off(OffBy::Host) => json!({"state": "off", "by": "host"}),
+        Standing::Off(OffBy::Operator) => json!({"state": "off", "by": "operator"}),
+        Standing::Off(OffBy::SelfFence) => json!({"state": "off", "by": "self_fence"}),
     }
 }
 

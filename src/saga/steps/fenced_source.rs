@@ -1,4 +1,4 @@
-//! The steps of an evacuation at its source: a host that counts as down. It must not run the guest when the target may, and is cleaned up
+//! The steps of an evacuation at its source: a host that is off, or was forced down. It must not run the guest when the target may, and is cleaned up
 //! when it answers again.
 
 use std::collections::BTreeSet;
@@ -14,31 +14,46 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::server::TaskState;
+use crate::domain::standing::Standing;
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
+use crate::saga::context::{Evacuate, Place, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::steps::allocation::{drop_claim, drop_source_allocation};
 use crate::saga::steps::guest::start_at_its_ports;
 use crate::saga::world::World;
 
-/// Has the guest off at a source that answers, because it was only forced down. A dead host runs nothing, and asks before it runs a guest
-/// again. A host that lives but does not answer may run the guest, so nothing is taken from it.
+/// Has the guest off at a source that answers, because it was only forced down. A host that is off by a word runs nothing, and asks before it
+/// runs a guest again. Any other host that does not answer may run the guest, so nothing is taken from it.
 pub async fn fence_source(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     match world.ask(context, &source, fence, HostCommand::StopGuest { grace_ms: 0 }).await {
         Ok(_) => context.source_stopped = Some(true),
-        Err(StepError::Unknown(why)) if stands(Guard::LivingSource) && world.hosts.is_alive(&source.cell, &source.host).await => {
-            return Err(StepError::Unknown(reason!("{why}; it counts as down but still lives, and may run the guest")));
+        Err(StepError::Unknown(why)) => {
+            go_on_without(world, &source, why).await?;
+            context.source_stopped = Some(false);
         }
-        Err(StepError::Unknown(_)) => context.source_stopped = Some(false),
         Err(other) => return Err(other),
     }
     Ok(())
 }
 
-/// Undo: starts the guest that was stopped. A host that was dead starts its guests by itself.
+/// Lets an evacuation go on without an answer of its source if the source is off by a word.
+async fn go_on_without(world: &World, source: &Place, why: Reason) -> Result<(), StepError> {
+    match world.standing(source).await? {
+        Standing::Up if stands(Guard::LivingSource) => {
+            Err(StepError::Unknown(reason!("{why}; it counts as down but still lives, and may run the guest")))
+        }
+        Standing::Silent { .. } if stands(Guard::SilentSource) => {
+            Err(StepError::Unknown(reason!("{why}; it is silent, may run the guest, and is not forced down")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Undo: starts the guest that was stopped. A host that was off starts its guests by itself.
 pub async fn start_source_again(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if context.source_stopped == Some(false) {

@@ -186,8 +186,8 @@ pub async fn start_at_target(world: &World, context: &mut ServerFacts, fence: Fe
     complete_attachments(world, context, fence).await
 }
 
-/// Undo, past the pivot: the server goes back only if the target says that the guest does not run, or an operator has forced the host
-/// down. If the guest runs, the saga goes forward, and the rest of the act is done here.
+/// Undo, past the pivot: the server goes back only if the target says that the guest does not run, or takes no requests and was forced down by
+/// an operator. If the guest runs, the saga goes forward, and the rest of the act is done here.
 pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {
@@ -203,8 +203,10 @@ pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence
 
 /// Succeeds if an operator has vouched that the silent host is off. Otherwise nobody knows what runs there, and `why`.
 pub async fn forced_down_or(world: &World, place: &Place, why: Reason) -> Result<(), StepError> {
-    let service = world.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
-    if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
+    match world.is_forced_off(place).await? {
+        true => Ok(()),
+        false => Err(StepError::Unknown(why)),
+    }
 }
 
 /// Describes the guest that a host must build.

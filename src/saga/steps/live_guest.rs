@@ -171,8 +171,8 @@ pub async fn resume_at_target(world: &World, context: &mut LiveMigrate, fence: F
     complete_attachments(world, context, fence).await
 }
 
-/// Undo, past the pivot: the server goes back only if the target says that the guest has not run there since the pivot, or an operator has
-/// forced the host down. If the guest has run there, the paused guest at the source is out of date.
+/// Undo, past the pivot: the server goes back only if the target says that the guest has not run there since the pivot, or takes no requests
+/// and was forced down by an operator. If the guest has run there, the paused guest at the source is out of date.
 pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {

@@ -132,7 +132,7 @@ async fn power_on(house: &House, subject: &Subject) {
     let Some(host) = subject.host.as_deref() else { return };
     let cell = house.tree.cell(cell_of(host)).expect("a cell");
     cell.power_on_host(host).await.expect("power on");
-    until("the host is back", || async { cell.hosts.is_alive(host) }).await;
+    until("the host is back", || async { cell.hosts.standing(host).is_up() }).await;
 }
 
 fn cell_of(host: &str) -> &str {

@@ -34,8 +34,8 @@ impl Hosts for Asked {
         Ok(answer)
     }
 
-    async fn is_alive(&self, _: &str, _: &str) -> bool {
-        true
+    async fn standing(&self, _: &str, _: &str) -> Standing {
+        Standing::Up
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
 use cellshift_domain::reason::Reason;
+use cellshift_domain::standing::Standing;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -72,8 +73,8 @@ pub trait Hosts: Send + Sync {
         }
     }
 
-    /// True while the host takes requests, as far as its cell knows.
-    async fn is_alive(&self, cell: &str, host: &str) -> bool;
+    /// Returns the host's standing, as far as its cell knows. An operator's word is not in it.
+    async fn standing(&self, cell: &str, host: &str) -> Standing;
 }
 
 fn other_answer() -> HostUnreachable {
