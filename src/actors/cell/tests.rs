@@ -11,7 +11,7 @@ use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::service::Service;
-use crate::domain::standing::{OffBy, Standing};
+
 use crate::virt::{Hosts, Operation};
 
 const H1: &str = "cell1-host1";

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{World, start};
 use crate::Host;
 use crate::virt::{HostUnreachable, Hosts};
+use cellshift_domain::standing::Standing;
 
 const GUESTS: u128 = 2000;
 
