@@ -177,6 +177,7 @@ fn row(server: &Value) -> [String; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::order::Sorted;
     use crate::cli::order::tests::words_name_the_columns;
 
     #[test]
