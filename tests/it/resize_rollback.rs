@@ -210,7 +210,7 @@ fn the_alternate_is_taken_when_the_first_host_refuses() {
     play_default(|stage| async move {
         let (server, _, _) = server_with_volume(&stage).await;
         // The host with more room comes first.
-        let (second, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
+        let (_, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
         let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
         let stranger = fill(&stage, first).await;
         let shown = stage.cross(server).await;

@@ -19,8 +19,8 @@ const TARGET: &str = "cell1-host2";
 
 /// Leaves hosts down after their first death.
 fn left_down(parts: &mut Parts) {
-    parts.cell_options.intensity.max = 0;
-    parts.cell_options.revive_after = Duration::from_secs(3600);
+    parts.host_options.intensity.max = 0;
+    parts.host_options.revive_after = Duration::from_secs(3600);
 }
 
 fn play_silence<F: Future<Output = ()>>(story: impl FnOnce(Arc<Stage>) -> F) {

@@ -65,7 +65,7 @@ fn a_host_of_another_cell_that_refuses_leads_to_the_next_one() {
     play_default(|stage| async move {
         let server = shelved_in_cell1(&stage).await;
         // The host with more room comes first.
-        let (other, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
+        let (_, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
         let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
         let stranger = fill(&stage, first).await;
         unshelve(&stage, server, &json!({"availability_zone": "cell2"})).await.expect(202);

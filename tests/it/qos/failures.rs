@@ -29,7 +29,7 @@ fn an_alternate_gives_its_own_providers() {
     play_default(|stage| async move {
         let (server, source) = server(&stage).await;
         // The host with more room comes first, and refuses.
-        let (other, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
+        let (_, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
         let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
         let stranger = fill(&stage, first).await;
         stage.cross(server).await;
