@@ -79,12 +79,14 @@ impl World {
     }
 }
 
+/// A state, and the event by which it followed another.
+type Visited = (Rc<World>, Option<(Event, usize)>);
+
 /// Visits every state under these rules until one breaks a promise.
 pub fn explore(setting: &Setting, promises: &[Promise]) -> Explored {
     let first = Rc::new(World::first());
     let mut numbers = HashMap::from([(first.clone(), 0_usize)]);
-    // Each state, and the event by which it followed another.
-    let mut states: Vec<(Rc<World>, Option<(Event, usize)>)> = vec![(first, None)];
+    let mut states: Vec<Visited> = vec![(first, None)];
     let mut waiting = VecDeque::from([0]);
     while let Some(number) = waiting.pop_front() {
         let world = states[number].0.clone();
@@ -105,7 +107,7 @@ pub fn explore(setting: &Setting, promises: &[Promise]) -> Explored {
     Explored { states: states.len(), breach: None }
 }
 
-fn trace(states: &[(Rc<World>, Option<(Event, usize)>)], last: usize) -> Vec<(Event, [Guest; 2])> {
+fn trace(states: &[Visited], last: usize) -> Vec<(Event, [Guest; 2])> {
     let mut trace = Vec::new();
     let mut number = last;
     while let (world, Some((event, before))) = &states[number] {
