@@ -180,7 +180,7 @@ impl Announcer {
     async fn hello(&self) -> Result<Welcome, Reason> {
         let payload = encode(&Sign::Here(self.presence()))?;
         let answer = self.connection.ask(self.address.hello(), payload, self.rhythm.patience).await;
-        let answer = answer.map_err(|unanswered| Reason::inside(unanswered))?;
+        let answer = answer.map_err(Reason::inside)?;
         decode(&answer.payload).ok_or_else(|| Reason::public("this release does not know the answer"))
     }
 
