@@ -1,0 +1,189 @@
+//! A controller's end of the link to one host over NATS.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_nats::Message;
+use async_trait::async_trait;
+use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
+use cellshift_domain::standing::{OffBy, Standing};
+use cellshift_env::Env;
+use cellshift_host::link::{Delivered, HostLink};
+use cellshift_host::virt::HostUnreachable;
+use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::connection::{Connection, Unanswered};
+use crate::presence::LastWord;
+use crate::subjects::{HostAddress, Life};
+use crate::wire::{Answer, LONGEST_PATIENCE, MESSAGE_MAX, decode, encode, release_of};
+
+/// A controller's end of the link to one host. It sends to the life of the agent that the controllers have accepted, and to no other. The
+/// owner of the link tells it of the agent's hellos, reports and goodbye, which [`crate::Controllers`] receives.
+pub struct NatsLink {
+    env: Env,
+    connection: Arc<Connection>,
+    address: HostAddress,
+    silent_after: Duration,
+    agent: Mutex<Agent>,
+    at_work: AtomicUsize,
+}
+
+/// The agent as this controller knows it.
+struct Agent {
+    /// The accepted life, also after its end; none before the first.
+    life: Option<Life>,
+    sign: Sign,
+    /// The moment of the last sign.
+    moment: DateTime<Utc>,
+}
+
+/// The last sign of the agent.
+enum Sign {
+    /// There was none since this controller started.
+    None,
+    /// The agent reported, at this moment of the monotonic clock.
+    Report(Instant),
+    /// Nobody listened to the agent's subjects.
+    Absence,
+    /// The agent said goodbye.
+    Goodbye(LastWord),
+}
+
+impl NatsLink {
+    /// Makes the link to a host whose agent has not been heard of. The host counts as silent when no report has come for `silent_after`.
+    pub fn new(env: Env, connection: Arc<Connection>, address: HostAddress, silent_after: Duration) -> NatsLink {
+        let agent = Mutex::new(Agent { life: None, sign: Sign::None, moment: env.now() });
+        NatsLink { env, connection, address, silent_after, agent, at_work: AtomicUsize::new(0) }
+    }
+
+    /// Notes that this life of the agent has been accepted and has just reported. From now on requests go to it.
+    pub fn accept(&self, life: Life) {
+        *self.agent.lock() = Agent { life: Some(life), sign: Sign::Report(Instant::now()), moment: self.env.now() };
+    }
+
+    /// Notes a report of this life. False if it is not the accepted life, or has said goodbye: then nothing changes.
+    pub fn hear(&self, life: Life) -> bool {
+        let mut agent = self.agent.lock();
+        let is_accepted = agent.life == Some(life) && !matches!(agent.sign, Sign::Goodbye(_));
+        if is_accepted {
+            (agent.sign, agent.moment) = (Sign::Report(Instant::now()), self.env.now());
+        }
+        is_accepted
+    }
+
+    /// Notes the goodbye of this life. Nothing changes if it is not the accepted life.
+    pub fn dismiss(&self, life: Life, word: LastWord) {
+        let mut agent = self.agent.lock();
+        if agent.life == Some(life) {
+            (agent.sign, agent.moment) = (Sign::Goodbye(word), self.env.now());
+        }
+    }
+
+    /// Returns the accepted life of the agent, also after its end.
+    pub fn life(&self) -> Option<Life> {
+        self.agent.lock().life
+    }
+
+    /// Sends a message to the accepted life, and returns its answer.
+    async fn send<M: Serialize, T: DeserializeOwned>(
+        &self,
+        subject: fn(&HostAddress, Life) -> String,
+        message: &M,
+        patience: Duration,
+    ) -> Result<T, HostUnreachable> {
+        let life = self.life().ok_or_else(|| HostUnreachable::NotDelivered(reason!("its agent has not said hello")))?;
+        let payload = encode(message).map_err(HostUnreachable::NotDelivered)?;
+        match self.connection.ask(subject(&self.address, life), payload, patience.min(LONGEST_PATIENCE)).await {
+            Ok(answer) => outcome(&answer),
+            Err(Unanswered::NobodyListens) => {
+                self.note_absence(life);
+                Err(HostUnreachable::NotDelivered(reason!("its agent has no connection to the cell's NATS")))
+            }
+            Err(Unanswered::NotDelivered(reason)) => Err(HostUnreachable::NotDelivered(reason)),
+            Err(Unanswered::Unknown(reason)) => Err(HostUnreachable::Unknown(reason)),
+        }
+    }
+
+    /// Notes that nobody listens for this life although NATS is there: the agent is gone, or cut off.
+    fn note_absence(&self, life: Life) {
+        let mut agent = self.agent.lock();
+        if agent.life == Some(life) && matches!(agent.sign, Sign::Report(_)) {
+            (agent.sign, agent.moment) = (Sign::Absence, self.env.now());
+        }
+    }
+}
+
+#[async_trait]
+impl HostLink for NatsLink {
+    async fn request(&self, request: HostRequest, patience: Duration) -> Result<HostReply, HostUnreachable> {
+        let _at_work = AtWork::begin(&self.at_work);
+        self.send(HostAddress::requests, &request, patience).await
+    }
+
+    async fn query(&self, query: HostQuery, patience: Duration) -> Result<HostAnswer, HostUnreachable> {
+        self.send(HostAddress::queries, &query, patience).await
+    }
+
+    fn standing(&self) -> Standing {
+        let agent = self.agent.lock();
+        let silent = |reason: Reason| Standing::Silent { since: agent.moment, reason };
+        match &agent.sign {
+            Sign::None => silent(reason!("its agent has not said hello")),
+            Sign::Report(moment) if moment.elapsed() < self.silent_after => Standing::Up,
+            Sign::Report(_) if !self.connection.is_connected() => silent(reason!("there is no connection to the cell's NATS")),
+            Sign::Report(_) => silent(reason!("its agent has not reported for more than {} s", self.silent_after.as_secs())),
+            Sign::Absence => silent(reason!("its agent has no connection to the cell's NATS")),
+            Sign::Goodbye(LastWord::GuestsGoOn) => silent(reason!("its agent has ended, and its guests go on")),
+            Sign::Goodbye(LastWord::NoGuestRuns) => Standing::Off(OffBy::Host),
+        }
+    }
+
+    fn at_work(&self) -> usize {
+        self.at_work.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads the answer of a host.
+fn outcome<T: DeserializeOwned>(message: &Message) -> Result<T, HostUnreachable> {
+    let word = match decode::<Answer<T>>(&message.payload) {
+        Some(Answer::Word(word)) => word,
+        Some(Answer::TooLarge { bytes }) => {
+            return Err(HostUnreachable::Unknown(reason!("its answer has {bytes} bytes, and NATS carries at most {MESSAGE_MAX}")));
+        }
+        None => {
+            let release = release_of(message.headers.as_ref());
+            return Err(HostUnreachable::Unknown(reason!("its agent of release {release} answered what this release does not know")));
+        }
+    };
+    match word {
+        Delivered::Answered(answer) => Ok(answer),
+        Delivered::Busy => Err(HostUnreachable::NotDelivered(reason!("it is busy"))),
+        Delivered::NotKnown { release } => {
+            Err(HostUnreachable::NotDelivered(reason!("its agent of release {release} does not know the message")))
+        }
+        Delivered::CannotTell => Err(HostUnreachable::Unknown(reason!("it cannot tell; its log says why"))),
+    }
+}
+
+/// Counts a request while it lives.
+struct AtWork<'a>(&'a AtomicUsize);
+
+impl AtWork<'_> {
+    fn begin(count: &AtomicUsize) -> AtWork<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        AtWork(count)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

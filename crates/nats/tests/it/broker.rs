@@ -1,0 +1,137 @@
+//! A NATS server of a test, as a child process on a free port of loopback.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use cellshift_nats::config::{AgentUser, ServerConfig, TlsFiles};
+use cellshift_nats::credentials::UserKey;
+use cellshift_nats::{CellAddress, Name};
+use tempfile::TempDir;
+
+use crate::cell::until;
+
+/// The places of the server's program where it is not on the `PATH`.
+const PLACES: [&str; 3] = ["/usr/sbin/nats-server", "/usr/bin/nats-server", "/usr/local/bin/nats-server"];
+
+/// A NATS server with users. It ends with this value.
+pub struct Broker {
+    folder: TempDir,
+    address: SocketAddr,
+    process: Option<Child>,
+    pub cell: CellAddress,
+    pub controllers: UserKey,
+    agents: Vec<(Name, UserKey)>,
+}
+
+impl Broker {
+    /// Starts a server with a user for the controllers and for the agent of each host.
+    pub async fn start(hosts: &[&str]) -> Broker {
+        Broker::with(hosts, false).await
+    }
+
+    /// Starts a server that insists on TLS. Its certificate is by `tls/authority.pem`.
+    pub async fn with_tls(hosts: &[&str]) -> Broker {
+        Broker::with(hosts, true).await
+    }
+
+    async fn with(hosts: &[&str], tls: bool) -> Broker {
+        let folder = tempfile::tempdir().unwrap();
+        let agents = hosts.iter().map(|host| (Name::parse(host).unwrap(), UserKey::new().unwrap())).collect();
+        let cell = CellAddress::new(Name::parse("cell.1").unwrap());
+        let address = free_address();
+        let mut broker = Broker { folder, address, process: None, cell, controllers: UserKey::new().unwrap(), agents };
+        loop {
+            broker.write_config(tls);
+            broker.start_process();
+            if broker.listens().await {
+                return broker;
+            }
+            // Another program has taken the port meanwhile.
+            broker.kill();
+            broker.address = free_address();
+        }
+    }
+
+    /// Returns where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the key of a host's agent.
+    pub fn agent(&self, host: &str) -> &UserKey {
+        &self.agents.iter().find(|(name, _)| name.as_str() == host).expect("an agent of the broker").1
+    }
+
+    /// Ends the server's process at once.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Starts the server again after [`Broker::kill`], at the same address.
+    pub async fn start_again(&mut self) {
+        self.start_process();
+        assert!(self.listens().await, "the server starts again");
+    }
+
+    fn write_config(&self, tls: bool) {
+        let agents = self.agents.iter().map(|(host, key)| AgentUser { host: host.clone(), public_key: key.public.clone() });
+        let config = ServerConfig {
+            cell: self.cell.clone(),
+            listen: self.address.to_string(),
+            tls: tls.then(|| TlsFiles { certificate: tls_file("server.pem"), key: tls_file("server.key") }),
+            controllers: self.controllers.public.clone(),
+            agents: agents.collect(),
+        };
+        std::fs::write(self.config_file(), config.text().unwrap()).unwrap();
+    }
+
+    fn start_process(&mut self) {
+        let log = std::fs::File::create(self.folder.path().join("server.log")).unwrap();
+        let mut command = Command::new(program());
+        command.arg("-c").arg(self.config_file()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.process = Some(command.spawn().expect("nats-server starts"));
+    }
+
+    /// Returns when the server listens; false if it has ended instead.
+    async fn listens(&mut self) -> bool {
+        let (address, process) = (self.address, self.process.as_mut().expect("a process"));
+        let mut has_ended = false;
+        until("the server listens", || {
+            has_ended = process.try_wait().unwrap().is_some();
+            has_ended || TcpStream::connect(address).is_ok()
+        })
+        .await;
+        let log = std::fs::read_to_string(self.folder.path().join("server.log")).unwrap();
+        assert!(!has_ended || log.contains("address already in use"), "{log}");
+        !has_ended
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.folder.path().join("nats.conf")
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Returns a file for TLS.
+pub fn tls_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn program() -> PathBuf {
+    let on_path = std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let places = on_path.map(|folder| folder.join("nats-server")).chain(PLACES.map(PathBuf::from));
+    places.into_iter().find(|place| place.is_file()).expect("nats-server is here (install Debian's package nats-server)")
+}
