@@ -23,7 +23,7 @@ pub(super) struct Page {
     pub limit: Option<u32>,
 }
 
-/// What a host has of its servers, before anybody looks at the guests' files.
+/// The parts of a report that need no look at the guests' files.
 pub(super) struct Holdings<'a> {
     /// None for a host that never started.
     hypervisor: Option<&'a dyn Hypervisor>,

@@ -1,4 +1,4 @@
-//! What a host needs from outside: its images, its ports, and the owners of its guests.
+//! A host's way to the things outside that it needs: its images, its ports, and the owners of its guests.
 
 use async_trait::async_trait;
 use cellshift_domain::fence::Fence;

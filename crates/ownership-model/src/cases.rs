@@ -5,7 +5,7 @@ use crate::setting::{Bounds, Guard, Operator, Setting, WhoIsOff};
 
 /// Two conductors, of which one may have lost its lease. No host is in trouble.
 const CONDUCTORS: Bounds = Bounds { operations: 2, attempts: 4, leases: 2, troubles: 0 };
-/// One conductor, and hosts that are cut off and lose their power.
+/// A conductor, and hosts that are cut off and lose their power.
 const HOSTS: Bounds = Bounds { operations: 2, attempts: 4, leases: 1, troubles: 2 };
 /// As [`HOSTS`], with one operation, for hosts with clocks.
 const CLOCKS: Bounds = Bounds { operations: 1, attempts: 3, leases: 1, troubles: 2 };

@@ -1,4 +1,4 @@
-//! What conductors do: they begin operations, take leases, send commands, and write the journal by what they read.
+//! The acts of conductors: they begin operations, take leases, send commands, and write the journal by what they read.
 
 use crate::events::Event;
 use crate::explore::Next;
@@ -27,7 +27,7 @@ impl World {
             }
             for conductor in &mut world.conductors {
                 if conductor.lease > 0 && conductor.lease == world.lease {
-                    *conductor = Conductor { known: world.journal, epoch: world.epoch, has_sent: false, ..*conductor };
+                    *conductor = Conductor { memory: world.journal, epoch: world.epoch, has_sent: false, ..*conductor };
                 }
             }
             next.add(Event::OperationBegins(kind), world);
@@ -40,20 +40,20 @@ impl World {
             if self.journal.is_live && self.lease < setting.bounds.leases {
                 let mut world = self.clone();
                 world.lease += 1;
-                let (lease, known, epoch) = (world.lease, world.journal, world.epoch);
+                let (lease, memory, epoch) = (world.lease, world.journal, world.epoch);
                 // The last command may be at work: its step is in doubt, and a new attempt comes first.
-                world.conductors[number] = Conductor { lease, known, epoch, has_sent: true };
+                world.conductors[number] = Conductor { lease, memory, epoch, has_sent: true };
                 next.add(Event::LeaseTaken(number), world);
             }
-            let Conductor { lease, known, has_sent, .. } = self.conductors[number];
-            if lease == 0 || !known.is_live {
+            let Conductor { lease, memory, has_sent, .. } = self.conductors[number];
+            if lease == 0 || !memory.is_live {
                 continue;
             }
-            match known.command() {
-                _ if !known.has_begun => self.next_step(number, setting, next),
+            match memory.command() {
+                _ if !memory.has_begun => self.next_step(number, setting, next),
                 Some((to, command)) if !has_sent => {
                     let mut world = self.clone();
-                    let fence = Fence { epoch: self.conductors[number].epoch, attempt: known.attempt };
+                    let fence = Fence { epoch: self.conductors[number].epoch, attempt: memory.attempt };
                     world.put(Message::Command { to, command, fence });
                     world.conductors[number].has_sent = true;
                     next.add(Event::CommandSent(number, to, command), world);
@@ -69,8 +69,8 @@ impl World {
 
     /// Begins the step's attempt, or writes what the step is.
     fn next_step(&self, number: usize, setting: &Setting, next: &mut Next) {
-        let known = self.conductors[number].known;
-        match (known.way, known.step) {
+        let memory = self.conductors[number].memory;
+        match (memory.way, memory.step) {
             (Way::Forward, Step::NameTarget) => self.write(number, setting, next, Event::OwnerNamed(number, Place::Target), |world| {
                 world.name_owner(Place::Target);
                 world.journal.step = Step::StartTarget;
@@ -92,9 +92,9 @@ impl World {
     }
 
     fn replies_are_read(&self, number: usize, setting: &Setting, next: &mut Next) {
-        let known = self.conductors[number].known;
+        let memory = self.conductors[number].memory;
         for reply in [Reply::Done, Reply::Refused, Reply::WasRunning] {
-            let message = Message::Reply { attempt: known.attempt, reply };
+            let message = Message::Reply { attempt: memory.attempt, reply };
             if !self.messages.contains(&message) {
                 continue;
             }
@@ -137,12 +137,12 @@ impl World {
     /// or turns back.
     fn goes_on_unanswered(&self, number: usize, setting: &Setting, next: &mut Next) {
         self.begins_attempt(number, setting, next);
-        let known = self.conductors[number].known;
+        let memory = self.conductors[number].memory;
         let back = Event::TurnedBack(number);
-        match (known.way, known.step) {
+        match (memory.way, memory.step) {
             (Way::Forward, Step::StopSource) => {
                 self.write(number, setting, next, back, |world| (world.journal.way, world.journal.has_begun) = (Way::Back, false));
-                if known.kind == Kind::Evacuation && self.is_off(Place::Source, setting) {
+                if memory.kind == Kind::Evacuation && self.is_off(Place::Source, setting) {
                     self.write(number, setting, next, Event::WentOnWithout(number, Place::Source), |world| {
                         (world.journal.step, world.journal.has_begun) = (Step::PrepareTarget, false);
                         world.journal.without_source = true;
@@ -194,11 +194,11 @@ impl World {
             return;
         }
         let mut world = self.clone();
-        world.journal = self.conductors[number].known;
+        world.journal = self.conductors[number].memory;
         change(&mut world);
-        let (known, epoch) = (world.journal, world.epoch);
+        let (memory, epoch) = (world.journal, world.epoch);
         let conductor = &mut world.conductors[number];
-        (conductor.known, conductor.epoch, conductor.has_sent) = (known, epoch, false);
+        (conductor.memory, conductor.epoch, conductor.has_sent) = (memory, epoch, false);
         next.add(event, world);
     }
 }

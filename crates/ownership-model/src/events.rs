@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::world::{Command, Kind, Place, Reply};
 
-/// What happens between two states.
+/// The event between two states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     OperationBegins(Kind),

@@ -1,4 +1,4 @@
-//! What hosts do, and what befalls them.
+//! The acts of hosts, and the faults that befall them.
 
 use crate::events::Event;
 use crate::explore::Next;

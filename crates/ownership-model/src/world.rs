@@ -23,7 +23,7 @@ pub enum Guest {
     Absent,
     /// Stopped by a command, or never started.
     Off,
-    /// It ran when its host lost its power or fenced itself.
+    /// Running when its host lost its power or fenced itself, and off since.
     Interrupted,
     Running,
 }
@@ -123,7 +123,7 @@ impl Host {
     }
 }
 
-/// What an operation is for.
+/// The purpose of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// The source stops the guest.
@@ -192,18 +192,18 @@ impl Journal {
     }
 }
 
-/// A conductor's memory: its lease (0 if it has none), the journal as it last knew it, and whether its command is sent.
+/// A conductor: its lease (0 if it has none), the journal in its memory, and whether its command is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Conductor {
     pub lease: u8,
-    pub known: Journal,
+    pub memory: Journal,
     pub epoch: u8,
     pub has_sent: bool,
 }
 
 impl Conductor {
     /// A conductor that can do nothing.
-    pub(crate) const IDLE: Conductor = Conductor { lease: 0, known: Journal::of(Kind::Move, false), epoch: 0, has_sent: true };
+    pub(crate) const IDLE: Conductor = Conductor { lease: 0, memory: Journal::of(Kind::Move, false), epoch: 0, has_sent: true };
 }
 
 /// A state.
@@ -295,7 +295,7 @@ impl World {
         let counts = |message: &Message| match *message {
             Message::Command { to, fence, .. } | Message::MayRun { to, fence, .. } => !self.is_stale(to, fence, setting),
             Message::Reply { attempt, .. } => {
-                let someone = conductors.iter().any(|conductor| awaited(&conductor.known, attempt));
+                let someone = conductors.iter().any(|conductor| awaited(&conductor.memory, attempt));
                 awaited(&journal, attempt) || someone || !setting.has(Guard::Counter)
             }
         };
@@ -303,7 +303,7 @@ impl World {
         let lease = self.lease;
         for conductor in &mut self.conductors {
             let has_lost = setting.has(Guard::Lease) && conductor.lease > 0 && conductor.lease < lease;
-            if has_lost && (conductor.has_sent || !conductor.known.has_begun) {
+            if has_lost && (conductor.has_sent || !conductor.memory.has_begun) {
                 *conductor = Conductor::IDLE;
             }
         }

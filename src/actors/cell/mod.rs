@@ -1,7 +1,7 @@
-//! One cell. It watches its database's health, tells when the cell goes down and comes back, and records when each host was seen. The hosts
+//! A cell. It watches its database's health, tells when the cell goes down and comes back, and records when each host was seen. The hosts
 //! themselves are started elsewhere ([`crate::actors::hosts_here`]).
 //!
-//! What must outlive the actor (the directory of hosts, health) is in its [`CellHandle`], which the other actors hold.
+//! The state that must outlive the actor (the directory of hosts, health) is in its [`CellHandle`], which the other actors hold.
 
 mod announce;
 mod directory;
@@ -66,7 +66,7 @@ pub struct CellHandle {
     pub health: CellHealth,
     /// The hosts.
     pub hosts: HostDirectory,
-    /// Those of the hosts that run in this process.
+    /// The hosts of the cell that run in this process.
     pub hosts_here: HostsHandle,
     /// The work of a start that the cell's database still lacks.
     setup: Arc<Mutex<Option<Arc<dyn CellSetup>>>>,

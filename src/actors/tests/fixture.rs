@@ -118,12 +118,12 @@ impl HostFixture {
         CellHandle::new(self.env.uuid(), cell, db, &self.env)
     }
 
-    /// What a cell's actor is made of.
+    /// Returns the parts of a cell's actor.
     pub fn cell_parts(&self, cell: &str) -> CellParts {
         CellParts { env: self.env.clone(), handle: self.handle(cell), options: CellOptions::default(), notifications: self.outbox.clone() }
     }
 
-    /// What the actor of hosts `<cell>-host1` and `<cell>-host2` is made of.
+    /// Returns the parts of the actor of hosts `<cell>-host1` and `<cell>-host2`.
     pub fn hosts_parts(&self, cell: &CellHandle, options: HostsHereOptions) -> HostsHereParts {
         let capacity = Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 };
         let name = &cell.name;

@@ -34,7 +34,7 @@ pub enum HostNeed {
     SourceDown,
 }
 
-/// What the shared code does with an operation, as far as a plain value says it. Most values depend on the operation alone, and some on its
+/// The rules by which the shared code treats an operation, as far as they are plain values. Most values depend on the operation alone, and some on its
 /// request.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {

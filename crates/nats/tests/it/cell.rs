@@ -185,10 +185,10 @@ impl Acceptance for Directory {
 
     async fn release(&self, host: &Name, life: Life, word: LastWord) -> Result<(), Reason> {
         let mut hosts = self.hosts.lock();
-        let known = hosts.entry(host.clone()).or_default();
-        if known.accepted == Some(life) {
-            known.accepted = None;
-            known.goodbyes.push(word);
+        let record = hosts.entry(host.clone()).or_default();
+        if record.accepted == Some(life) {
+            record.accepted = None;
+            record.goodbyes.push(word);
         }
         Ok(())
     }
