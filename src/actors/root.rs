@@ -45,6 +45,11 @@ use crate::virt::Hosts;
 /// The first part of the name of an actor that supervises a cell's hosts: `hosts/cell1`.
 pub(super) const HOSTS_HERE: &str = "hosts";
 
+/// Returns the name of the actor that supervises the hosts of this cell.
+pub fn hosts_here_name(cell: &str) -> String {
+    format!("{HOSTS_HERE}/{cell}")
+}
+
 /// A cell to start.
 #[derive(Clone)]
 pub struct CellStart {
@@ -364,7 +369,7 @@ fn start_hosts(
         escalations: Some(heard.escalations.clone()),
         roster: heard.roster.clone(),
     };
-    let name = format!("{HOSTS_HERE}/{}", cell.name);
+    let name = hosts_here_name(&cell.name);
     children.start(ChildSpec::at_home(&name, home, move |guard| HostsHere::new(hosts_parts.clone(), Some(guard))));
 }
 

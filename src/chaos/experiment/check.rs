@@ -9,6 +9,7 @@ use super::fault::{AtStep, PlannedFault, What, When};
 use super::journey::{Journey, UserAction};
 use super::scenario::{Bounds, Scenario};
 use crate::actors::conductor::{CONDUCTORS_MAX, actor_name};
+use crate::actors::root::hosts_here_name;
 use crate::chaos::borders::Outage;
 use crate::chaos::point::{Moment, StepFault};
 use crate::domain::server_group::GroupPolicy;
@@ -19,7 +20,7 @@ use crate::saga::tables;
 pub const FLAVORS: [&str; 6] = ["m1.tiny", "m1.small", "gen1.small", "gen1.large", "gen2.small", "gen2.large"];
 /// The databases beside the cells' databases.
 pub const SERVICES: [&str; 5] = ["api", "network", "volume", "placement", "image"];
-/// The actors beside those of cells, hosts and conductors.
+/// The actors beside those of cells, hosts, their supervisors and conductors.
 pub const ACTORS: [&str; 3] = ["scheduler", "notifier", "periodic"];
 /// The names for places of the move at hand.
 pub const OF_THE_MOVE: [&str; 2] = ["source", "target"];
@@ -292,8 +293,9 @@ impl Check<'_> {
         let (cells, hosts) = (topology.cell_names(), topology.hosts());
         let hosts: Vec<String> = hosts.into_iter().map(|(cell, host)| format!("{cell}/{host}")).collect();
         let conductors: Vec<String> = (1..=topology.conductors.unwrap_or(1)).map(|number| actor_name(number as usize)).collect();
+        let supervisors: Vec<String> = cells.iter().map(|cell| hosts_here_name(cell)).collect();
         let actors = conductors.iter().map(String::as_str).chain(ACTORS);
-        let allowed: Vec<&str> = actors.chain(cells.iter().chain(&hosts).map(String::as_str)).collect();
+        let allowed: Vec<&str> = actors.chain(cells.iter().chain(&supervisors).chain(&hosts).map(String::as_str)).collect();
         self.choice(key, actor, "actor", &allowed);
     }
 
