@@ -82,6 +82,7 @@ const REMOVERS: &[(&str, &str)] = &[
     ("crates/host/src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
     ("crates/host/src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
     ("crates/host/src/virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
+    ("crates/host/src/key.rs", "the unfinished file of a start that broke off while it made the host's key"),
     ("crates/host/src/memory.rs", "the log of a server that the deployment has forgotten"),
     ("src/actors/notifier/log.rs", "the oldest notifications, beyond the configured size"),
     ("src/cli/chaos.rs", "the command's own file"),

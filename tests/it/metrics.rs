@@ -95,9 +95,13 @@ fn mailboxes_of_actors_that_stand_still_fill() {
         drop(stream);
         for actor in ["scheduler", "conductor"] {
             assert!(roster.pause(actor), "{actor}");
-            let server = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
-            until(&stage, &waiting(actor), 1.0).await;
-            assert!(roster.resume(actor), "{actor}");
+            let resumed = async {
+                until(&stage, &waiting(actor), 1.0).await;
+                assert!(roster.resume(actor), "{actor}");
+            };
+            // A conductor that stands still accepts the create when it goes on.
+            let (begun, ()) = futures::join!(stage.server().ask(&stage.member), resumed);
+            let server = id_of(&begun.expect(202).body["server"]);
             stage.at_rest(server, "ACTIVE").await;
         }
         let is_empty = |metrics: &Scrape| Mailbox::ALL.iter().all(|kind| metrics.0.get(&waiting(kind.as_str())) == Some(&0.0));

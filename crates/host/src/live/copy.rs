@@ -135,7 +135,7 @@ impl<'a> Copying<'a> {
         self.shown.memory_processed += self.shown.memory_remaining;
         (self.shown.memory_remaining, self.shown.disk_remaining) = (0, 0);
         self.leave.show(self.shown);
-        self.seal().await
+        self.make_durable().await
     }
 
     async fn rounds(&mut self) -> Result<(), CommandError> {
@@ -229,7 +229,7 @@ impl<'a> Copying<'a> {
     }
 
     /// Writes the memory, and makes all files durable: the source may die from here on.
-    async fn seal(self) -> Result<(DiskManifest, DiskPart), CommandError> {
+    async fn make_durable(self) -> Result<(DiskManifest, DiskPart), CommandError> {
         let server = self.admission.fence.server;
         let bytes = self.core.virt(move |hypervisor| hypervisor.memory(server)).await?;
         let (dir, disks, durability) = (self.dir, self.disks, Durability::of(&self.core.parts.env));
