@@ -25,9 +25,10 @@ impl Seams {
         Seams { steps: FaultPoints::default(), network: Arc::new(network), drivers: FaultyDrivers::default() }
     }
 
-    /// Puts the faults between the parts. The network comes before any present wrapper of the hosts.
+    /// Puts the faults between the parts, and lets the hosts make trials. The network comes before any present wrapper of the hosts.
     pub fn fit(&self, parts: &mut Parts) {
         parts.performers = Arc::new(self.steps.clone());
+        parts.host_options.hosts.trials = true;
         parts.hypervisors = self.drivers.over(parts.hypervisors.clone());
         let (before, behind) = (self.network.clone(), parts.between.hosts.take());
         let wrap: Wrap<dyn Hosts> = Arc::new(move |hosts| {

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::DemoError;
 use super::server::Server;
-use super::stage::Stage;
+use super::stage::{PATIENCE, Stage};
+use crate::domain::host_trial::{HostTrial, TrialOutcome};
 use crate::services::volume::VolumeService;
 use crate::virt::hypervisor::ROOT;
 
@@ -55,9 +56,12 @@ impl Evidence {
 async fn paths(stage: &Stage, server: &Server) -> Result<(PathBuf, PathBuf), DemoError> {
     let host = server.look(stage).await?.host;
     let cell = stage.cell_handle(&host).await?;
-    let hypervisor = cell.hypervisor(&host).ok_or_else(|| DemoError::Wrong(format!("host {host} has no hypervisor")))?;
-    let disks = hypervisor.disks(server.id).map_err(|error| DemoError::Wrong(error.to_string()))?;
-    let root = disks.into_iter().find(|disk| disk.name == ROOT);
+    let outcome = cell.hosts.trial(&host, HostTrial::Disks { server: server.id }, PATIENCE).await;
+    let root = match outcome.map_err(|error| DemoError::Wrong(error.to_string()))? {
+        Ok(TrialOutcome::Disks(disks)) => disks.into_iter().find(|disk| disk.name == ROOT),
+        Ok(_) => None,
+        Err(why) => return Err(DemoError::Wrong(why.to_string())),
+    };
     let root = root.ok_or_else(|| DemoError::Wrong(format!("host {host} has no root disk of server {}", server.name)))?;
     let attachments = stage.running.cloud.services.volumes.attachments_of(server.id).await;
     let attachments = attachments.map_err(|error| DemoError::Wrong(error.to_string()))?;

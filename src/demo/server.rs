@@ -6,6 +6,8 @@ use uuid::Uuid;
 
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
 use super::{DemoError, expect};
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::host_trial::HostTrial;
 
 /// A server with its port and volume.
 pub struct Server {
@@ -140,7 +142,8 @@ impl Server {
     /// Lets the guest write a line to each of its disks.
     pub async fn write(&self, stage: &Stage, host: &str, line: &str) -> Result<(), DemoError> {
         let cell = stage.cell_handle(host).await?;
-        let written = cell.hosts.guest_write(host, self.id, format!("\n{line}\n").into_bytes(), PATIENCE).await;
+        let write = HostTrial::GuestWrite { server: self.id, bytes: format!("\n{line}\n").into_bytes() };
+        let written = cell.hosts.trial(host, write, PATIENCE).await;
         written.map_err(|error| DemoError::Wrong(error.to_string()))?.map_err(|why| DemoError::Wrong(why.to_string()))?;
         stage.narrator.fact("guest", &format!("writes to its disks: “{line}”"));
         Ok(())
@@ -157,10 +160,10 @@ impl Server {
     /// Checks that a host has no guest and no disk of this server.
     pub async fn check_gone_from(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
         let cell = stage.cell_handle(host).await?;
-        let hypervisor = cell.hypervisor(host).ok_or_else(|| DemoError::Wrong(format!("host {host} has no hypervisor")))?;
-        match hypervisor.guest(self.id).map_err(|error| DemoError::Wrong(error.to_string()))? {
-            None => Ok(()),
-            Some(_) => Err(DemoError::Wrong(format!("host {host} still has something of server {}", self.name))),
+        match cell.hosts.query(host, HostQuery::Report, PATIENCE).await {
+            Ok(HostAnswer::Report(report)) if report.guests.iter().all(|guest| guest.server != self.id) => Ok(()),
+            Ok(_) => Err(DemoError::Wrong(format!("host {host} still has something of server {}", self.name))),
+            Err(error) => Err(DemoError::Wrong(error.to_string())),
         }
     }
 }

@@ -124,9 +124,6 @@ pub struct World {
     pub default_zone: String,
 }
 
-/// Longer than any step's deadline, which the performer enforces.
-const HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
-
 /// The time limit of a host's answer with its key.
 const KEY_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -212,11 +209,11 @@ impl World {
         sealed.ok_or_else(|| StepError::Refused(reason!("host {} gives no key for the secrets of its guest", place.host)))
     }
 
-    /// Sends a host a command for the operation's server. A refusal, a failure and silence are errors.
+    /// Sends a host a command for the operation's server, until the caller's deadline. A refusal, a failure and silence are errors.
     pub async fn ask(&self, head: &Head, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
         let request_id = head.caller.request_id.clone();
         let request = HostRequest { request_id, ..HostRequest::new(fence, head.saga, command) };
-        match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {
+        match self.hosts.request(&place.cell, &place.host, request).await {
             Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => {
                 Err(StepError::Refused(reason!("host {}: {reason}", place.host)))
             }
@@ -224,7 +221,8 @@ impl World {
                 Err(StepError::Overtaken(reason!("host {} has obeyed fence ({epoch}, {attempt})", place.host)))
             }
             Ok(reply) => Ok(reply),
-            Err(error @ (HostUnreachable::NotDelivered(_) | HostUnreachable::Unknown(_))) => {
+            Err(error @ HostUnreachable::NotKnown { .. }) => Err(StepError::Refused(reason!("host {}: {error}", place.host))),
+            Err(error @ (HostUnreachable::NotDelivered(_) | HostUnreachable::Busy | HostUnreachable::Unknown(_))) => {
                 Err(StepError::Unknown(reason!("host {}: {error}", place.host)))
             }
         }

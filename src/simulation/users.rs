@@ -21,6 +21,7 @@ use super::travellers::Traveller;
 use super::watch::Watch;
 use crate::actors::root::Tree;
 use crate::chaos::experiment::short;
+use crate::domain::host_trial::HostTrial;
 use crate::domain::server::VmState;
 use crate::env::random::Random;
 use crate::saga::accept;
@@ -305,8 +306,8 @@ pub async fn write(reach: &Reach, server: Uuid, random: &mut Random) {
     let Some(cell) = reach.tree.cell(&cell) else { return };
     let bytes = format!("user wrote {}\n", random.number()).into_bytes();
     // Nothing is written if the guest is off or out of reach.
-    let written = cell.hosts.guest_write(&host, server, bytes, Duration::from_secs(5)).await;
-    reach.trace.note(format!("write  {} on {host}: {}", short(server), matches!(written, Ok(Ok(())))));
+    let written = cell.hosts.trial(&host, HostTrial::GuestWrite { server, bytes }, Duration::from_secs(5)).await;
+    reach.trace.note(format!("write  {} on {host}: {}", short(server), matches!(written, Ok(Ok(_)))));
 }
 
 /// Attaches a new volume, or detaches an attached one.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift::actors::root::Parts;
 use cellshift::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply, HostRequest};
-use cellshift::domain::reason;
 use cellshift::domain::standing::Standing;
 use cellshift::virt::{HostUnreachable, Hosts};
 use serde_json::json;
@@ -26,12 +25,12 @@ struct Busy {
 
 #[async_trait]
 impl Hosts for Busy {
-    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+    async fn request(&self, cell: &str, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
         let stops = matches!(request.command, HostCommand::StopGuest { .. });
         if stops && host == SOURCE && self.now.load(Ordering::SeqCst) {
-            return Err(HostUnreachable::NotDelivered(reason!("host {host} is busy")));
+            return Err(HostUnreachable::Busy);
         }
-        self.inner.request(cell, host, request, deadline).await
+        self.inner.request(cell, host, request).await
     }
 
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {

@@ -24,17 +24,17 @@ struct Busy {
 
 #[async_trait]
 impl Hosts for Busy {
-    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+    async fn request(&self, cell: &str, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
         if !self.now.load(Ordering::SeqCst) || !TARGETS.contains(&host) {
-            return self.inner.request(cell, host, request, deadline).await;
+            return self.inner.request(cell, host, request).await;
         }
         match request.command {
-            HostCommand::Fence => Err(HostUnreachable::NotDelivered("the host is busy".into())),
+            HostCommand::Fence => Err(HostUnreachable::Busy),
             HostCommand::StartGuest => {
-                self.inner.request(cell, host, request, deadline).await?;
+                self.inner.request(cell, host, request).await?;
                 Err(HostUnreachable::Unknown("the reply is lost".into()))
             }
-            _ => self.inner.request(cell, host, request, deadline).await,
+            _ => self.inner.request(cell, host, request).await,
         }
     }
 

@@ -21,6 +21,7 @@ use cellshift::chaos::point::FaultPoints;
 use cellshift::chaos::seams::Seams;
 use cellshift::config::Config;
 use cellshift::db::cell::CellTxn;
+use cellshift::domain::host_trial::HostTrial;
 use cellshift::domain::service::ServiceChange;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
@@ -449,7 +450,7 @@ impl Cloud {
             for (host, _) in cell.hosts.hosts() {
                 // The first call answers when the host's actor has been started, the second when it is ready.
                 cell.power_on_host(&host).await?;
-                cell.hosts.resume_guests(&host, PATIENCE).await?;
+                let _ = cell.hosts.trial(&host, HostTrial::ResumeGuests, PATIENCE).await?;
             }
         }
         Ok(())

@@ -97,7 +97,7 @@ fn a_move_inside_its_cell_is_confirmed() {
         let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
         assert!(target.starts_with("cell1-") && target != source);
         assert_eq!(shown["flavor"]["original_name"], "gen1.large");
-        assert!(crate::resize_confirm::contains(&stage.disks(&target, server)["disk"], b"dear data"));
+        assert!(crate::resize_confirm::contains(&stage.disks(&target, server).await["disk"], b"dear data"));
         let names: Vec<String> = events(&stage.admin.action(server, "resize").await).into_iter().map(|(event, _)| event).collect();
         assert!(names.contains(&"compute_resize_instance".to_owned()), "{names:?}");
         stage.confirm(server).await;

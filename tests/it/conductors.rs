@@ -58,14 +58,14 @@ struct Gated {
 
 #[async_trait]
 impl Hosts for Gated {
-    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Reply {
+    async fn request(&self, cell: &str, host: &str, request: HostRequest) -> Reply {
         let of_kind = matches!(request.command, HostCommand::PrepareGuest { .. });
         if !of_kind || !self.gate.closed.swap(false, Ordering::SeqCst) {
-            return self.inner.request(cell, host, request, deadline).await;
+            return self.inner.request(cell, host, request).await;
         }
         self.gate.came.notify_one();
         self.gate.opened.notified().await;
-        let reply = self.inner.request(cell, host, request, deadline).await;
+        let reply = self.inner.request(cell, host, request).await;
         self.gate.reply.send(reply.clone()).expect("the test waits for it");
         reply
     }

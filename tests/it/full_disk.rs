@@ -89,7 +89,7 @@ fn a_move_without_space_comes_back_and_can_be_repeated() {
         }
         stage.cross(server).await;
         let target = stage.host_of(server).await;
-        assert!(crate::resize_confirm::contains(&stage.disks(&target, server)["disk"], b"dear data"));
+        assert!(crate::resize_confirm::contains(&stage.disks(&target, server).await["disk"], b"dear data"));
     });
 }
 

@@ -17,7 +17,7 @@ fn a_guest_keeps_its_new_password_and_tells_nobody() {
         let request = json!({"changePassword": {"adminPass": "an0ther-one"}});
         assert_eq!(stage.admin.act(server, request.clone()).await.expect(202).text, "");
         stage.at_rest(server, "ACTIVE").await;
-        let root = stage.disks("cell1-host1", server).remove("disk").expect("a root disk");
+        let root = stage.disks("cell1-host1", server).await.remove("disk").expect("a root disk");
         let text = String::from_utf8_lossy(&root).into_owned();
         assert!(text.contains("shadow root:$5$") && !text.contains("an0ther-one"), "{text}");
         assert!(!console(&stage, server).await.contains("shadow"), "its console does not show it");

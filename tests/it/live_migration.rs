@@ -1,7 +1,7 @@
 //! Live migration: whereto a server may go by microversion and request, and that disks and memory come along.
 
+use cellshift::domain::host_trial::HostTrial;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::resize_confirm::{contains, events};
 use crate::stage::{Stage, hosts, play_default};
@@ -11,26 +11,19 @@ pub fn live(host: Option<&str>) -> Value {
     json!({"os-migrateLive": {"host": host, "block_migration": "auto"}})
 }
 
-/// Returns the bytes of the guest's memory on a host.
-fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
-    let cell = stage.running.tree.cell("cell1").expect("a cell");
-    cell.hypervisor(host).expect("a driver").memory(server).expect("memory")
-}
-
 #[test]
 fn disks_and_memory_come_along_and_nothing_stays() {
     play_default(|stage| async move {
         let server = stage.at_home().await;
         stage.guest_writes("cell1-host1", server, b"dear data").await;
-        let cell = stage.running.tree.cell("cell1").expect("a cell");
-        cell.hypervisor("cell1-host1").expect("a driver").memory_write(server, b"a thought").expect("it runs");
-        let before = memory(&stage, "cell1-host1", server);
+        stage.trial("cell1-host1", HostTrial::MemoryWrite { server, bytes: b"a thought".to_vec() }).await;
+        let before = stage.memory("cell1-host1", server).await;
         stage.admin.act(server, live(None)).await.expect(202);
         let shown = stage.at_rest(server, "ACTIVE").await;
         assert_eq!(shown["OS-EXT-SRV-ATTR:host"], "cell1-host2");
         assert_eq!(shown["OS-EXT-STS:power_state"], 1);
-        assert_eq!(memory(&stage, "cell1-host2", server), before, "it has not booted");
-        assert!(contains(&stage.disks("cell1-host2", server)["disk"], b"dear data"));
+        assert_eq!(stage.memory("cell1-host2", server).await, before, "it has not booted");
+        assert!(contains(&stage.disks("cell1-host2", server).await["disk"], b"dear data"));
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host2"]));
         assert_eq!(stage.holds(server).await, hosts(&["cell1-host2"]));
         assert!(stage.guest("cell1-host1", server).await.is_none());

@@ -57,7 +57,7 @@ fn a_running_migration_shows_its_progress_and_is_aborted() {
         stage.guest_writes("cell1-host1", server, b"meanwhile").await;
         stage.admin.delete(&path).await.expect(202);
         stays(&stage, server, "cancelled").await;
-        assert!(crate::resize_confirm::contains(&stage.disks("cell1-host1", server)["disk"], b"meanwhile"));
+        assert!(crate::resize_confirm::contains(&stage.disks("cell1-host1", server).await["disk"], b"meanwhile"));
         stage.admin.action(server, "live_migration_cancel").await;
         let again = stage.admin.delete(&path).await.expect(409);
         assert!(again.message().contains("task_state"), "{}", again.message());
@@ -74,7 +74,7 @@ fn a_forced_end_moves_the_guest_with_its_late_writes() {
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.migration_status("cell1", server).await, "completed");
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host2"]));
-        assert!(crate::resize_confirm::contains(&stage.disks("cell1-host2", server)["disk"], b"meanwhile"));
+        assert!(crate::resize_confirm::contains(&stage.disks("cell1-host2", server).await["disk"], b"meanwhile"));
         stage.admin.action(server, "live_migration_force_complete").await;
     });
 }

@@ -36,7 +36,7 @@ fn a_target_that_dies_while_copying_gets_the_guest_later() {
         stage.paid(server).await;
         stage.at_rest(server, "ACTIVE").await;
         let on = stage.runs_on(server).await.pop_first().expect("it runs");
-        assert!(contains(&stage.disks(&on, server)["disk"], b"meanwhile"));
+        assert!(contains(&stage.disks(&on, server).await["disk"], b"meanwhile"));
         assert_eq!(stage.holds(server).await, hosts(&[&on]));
         let types = end_notifications(&stage, server).await;
         assert!(
@@ -113,7 +113,7 @@ fn a_source_that_dies_after_the_pivot_is_cleaned_later() {
         assert_eq!(shown["OS-EXT-SRV-ATTR:host"], "cell1-host2");
         assert_eq!(stage.migration_status("cell1", server).await, "completed");
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host2"]));
-        assert!(contains(&stage.disks("cell1-host2", server)["disk"], b"dear data"));
+        assert!(contains(&stage.disks("cell1-host2", server).await["disk"], b"dear data"));
         stage.power("cell1-host1", true).await;
         stage.paid(server).await;
         assert!(stage.guest("cell1-host1", server).await.is_none());

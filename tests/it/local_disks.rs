@@ -16,10 +16,10 @@ async fn flavor(stage: &Stage, name: &str, ephemeral_gb: i32, swap_mb: i32) {
 
 async fn move_and_compare(stage: &Stage, server: Uuid, names: &[&str]) {
     stage.guest_writes("cell1-host1", server, b"dear data").await;
-    assert_eq!(stage.disks("cell1-host1", server).into_keys().collect::<Vec<_>>(), names);
+    assert_eq!(stage.disks("cell1-host1", server).await.into_keys().collect::<Vec<_>>(), names);
     stage.admin.migrate(server, Some("cell2-host1")).await.expect(202);
     stage.at_rest(server, "VERIFY_RESIZE").await;
-    let there = stage.disks("cell2-host1", server);
+    let there = stage.disks("cell2-host1", server).await;
     assert_eq!(there.keys().map(String::as_str).collect::<Vec<_>>(), names);
     for (name, bytes) in &there {
         assert!(contains(bytes, b"dear data"), "{name} has what was written to it");
@@ -61,10 +61,10 @@ fn a_smaller_ephemeral_disk_is_refused_at_once() {
         stage.admin.resize(server, "without swap").await.expect(202);
         let shown = stage.at_rest(server, "VERIFY_RESIZE").await;
         let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host");
-        assert_eq!(stage.disks(target, server).into_keys().collect::<Vec<_>>(), ["disk", "disk.eph0"]);
+        assert_eq!(stage.disks(target, server).await.into_keys().collect::<Vec<_>>(), ["disk", "disk.eph0"]);
         stage.admin.revert(server).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(stage.disks("cell1-host1", server).into_keys().collect::<Vec<_>>(), ["disk", "disk.eph0", "disk.swap"]);
+        assert_eq!(stage.disks("cell1-host1", server).await.into_keys().collect::<Vec<_>>(), ["disk", "disk.eph0", "disk.swap"]);
     });
 }
 
@@ -80,7 +80,7 @@ fn injected_files_stay_on_the_disk() {
         stage.admin.migrate(server, None).await.expect(202);
         let shown = stage.at_rest(server, "VERIFY_RESIZE").await;
         let host = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
-        assert!(contains(&stage.disks(&host, server)["disk"], b"d2VsY29tZSBob21l"));
+        assert!(contains(&stage.disks(&host, server).await["disk"], b"d2VsY29tZSBob21l"));
         stage.admin.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
     });

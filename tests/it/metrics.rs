@@ -10,7 +10,9 @@ use cellshift::db::DbError;
 use cellshift::db::cell::CellTxn;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift::domain::host_trial::HostTrial;
 use cellshift::metrics::Mailbox;
+use cellshift::virt::HostUnreachable;
 use regex::Regex;
 
 use crate::client::{PATIENCE, id_of};
@@ -223,7 +225,7 @@ fn a_refused_fence_is_told_with_its_place() {
         let (server, host) = stage.create_on_a_host(stage.server()).await;
         let fence = Fence { server, epoch: 0, attempt: 0 };
         let request = HostRequest::new(fence, stage.world().env.uuid(), HostCommand::Fence);
-        let reply = stage.world().hosts.request("cell1", &host, request, PATIENCE).await.expect("the host answers");
+        let reply = stage.world().hosts.request("cell1", &host, request).await.expect("the host answers");
         assert!(matches!(reply, HostReply::Stale { .. }), "{reply:?}");
         let written = stage.cell("cell1").apply(fence, CellTxn::new()).await;
         assert!(matches!(written, Err(DbError::Stale(..))), "{written:?}");
@@ -238,7 +240,9 @@ fn a_refused_fence_is_told_with_its_place() {
 #[test]
 fn a_host_that_dies_is_told_as_started_again() {
     play_default(|stage| async move {
-        stage.running.tree.cell("cell1").expect("a cell").hosts.crash("cell1-host1").expect("it is there");
+        let cell = stage.running.tree.cell("cell1").expect("a cell");
+        let crashed = cell.hosts.trial("cell1-host1", HostTrial::Crash, PATIENCE).await;
+        assert!(matches!(crashed, Err(HostUnreachable::Unknown(_))), "{crashed:?}");
         until(&stage, "cellshift_actor_restarts_total{actor=\"host\"}", 1.0).await;
     });
 }

@@ -87,12 +87,6 @@ fn a_guest_that_its_user_mended_is_left_as_it_is() {
     });
 }
 
-/// Returns the guest's memory on a host.
-fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
-    let cell = stage.running.tree.cell("cell1").expect("a cell");
-    cell.hypervisor(host).expect("a driver").memory(server).expect("memory")
-}
-
 async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
     stage.guest(host, server).await.expect("a guest").power_state
 }
@@ -101,7 +95,7 @@ async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
 fn paused_and_suspended_guests_go_on_with_their_memory() {
     play_default(|stage| async move {
         let server = stage.at_home().await;
-        let thought = memory(&stage, "cell1-host1", server);
+        let thought = stage.memory("cell1-host1", server).await;
         for (away, status, power, back) in
             [("pause", "PAUSED", PowerState::Paused, "unpause"), ("suspend", "SUSPENDED", PowerState::Suspended, "resume")]
         {
@@ -113,7 +107,7 @@ fn paused_and_suspended_guests_go_on_with_their_memory() {
             stage.admin.act(server, json!({"os-stop": null})).await.expect(409);
             stage.admin.act(server, json!({back: null})).await.expect(202);
             stage.at_rest(server, "ACTIVE").await;
-            assert_eq!(memory(&stage, "cell1-host1", server), thought, "it has not booted");
+            assert_eq!(stage.memory("cell1-host1", server).await, thought, "it has not booted");
             stage.admin.act(server, json!({back: null})).await.expect(409);
             let notified = stage.notified(server).await;
             for event in [format!("instance.{away}.start"), format!("instance.{away}.end"), format!("instance.{back}.end")] {
@@ -159,7 +153,7 @@ fn a_paused_guest_that_is_lost_leaves_its_server_off() {
 fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
     play_default(|stage| async move {
         let server = stage.at_home().await;
-        let thought = memory(&stage, "cell1-host1", server);
+        let thought = stage.memory("cell1-host1", server).await;
         for (away, status, back) in [("suspend", "SUSPENDED", "resume"), ("pause", "PAUSED", "unpause")] {
             stage.admin.act(server, json!({away: null})).await.expect(202);
             stage.at_rest(server, status).await;
@@ -167,7 +161,7 @@ fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
             stage.power("cell1-host1", true).await;
             stage.admin.act(server, json!({back: null})).await.expect(202);
             stage.at_rest(server, "ACTIVE").await;
-            assert_eq!(memory(&stage, "cell1-host1", server), thought);
+            assert_eq!(stage.memory("cell1-host1", server).await, thought);
         }
     });
 }
@@ -176,17 +170,17 @@ fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
 fn a_paused_server_moves_alive_and_stays_paused() {
     play_default(|stage| async move {
         let server = stage.at_home().await;
-        let thought = memory(&stage, "cell1-host1", server);
+        let thought = stage.memory("cell1-host1", server).await;
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
         stage.admin.act(server, json!({"os-migrateLive": {"host": null, "block_migration": "auto"}})).await.expect(202);
         let shown = stage.at_rest(server, "PAUSED").await;
         assert_eq!(shown["OS-EXT-SRV-ATTR:host"], "cell1-host2");
         assert_eq!(power_of_guest(&stage, "cell1-host2", server).await, PowerState::Paused);
-        assert_eq!(memory(&stage, "cell1-host2", server), thought);
+        assert_eq!(stage.memory("cell1-host2", server).await, thought);
         stage.admin.act(server, json!({"unpause": null})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(memory(&stage, "cell1-host2", server), thought);
+        assert_eq!(stage.memory("cell1-host2", server).await, thought);
     });
 }
 

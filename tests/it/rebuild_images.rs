@@ -34,14 +34,14 @@ fn the_answer_to_a_rebuild_shows_the_new_image() {
         let shown = stage.at_rest(server, "ACTIVE").await;
         assert_eq!(shown["image"]["id"], json!(image));
         let host = stage.host_of(server).await;
-        assert!(stage.disks(&host, server)["disk"].starts_with(b"another system"), "of the new image's bytes");
+        assert!(stage.disks(&host, server).await["disk"].starts_with(b"another system"), "of the new image's bytes");
     });
 }
 
 /// Returns the server's metadata as its guest read them at its last first boot.
 async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
     let host = stage.host_of(server).await;
-    let disk = String::from_utf8_lossy(&stage.disks(&host, server)["disk"]).into_owned();
+    let disk = String::from_utf8_lossy(&stage.disks(&host, server).await["disk"]).into_owned();
     let line = disk.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot").to_owned();
     serde_json::from_str::<Value>(&line).expect("JSON")["meta"].clone()
 }
@@ -50,13 +50,13 @@ async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
 fn preserve_ephemeral_is_refused_before_anything_is_touched() {
     play_default(|stage| async move {
         let (server, host) = stage.create_on_a_host(stage.server()).await;
-        let before = stage.disks(&host, server);
+        let before = stage.disks(&host, server).await;
         for keep in [json!(true), json!("True")] {
             let refused = stage.member.act(server, json!({"rebuild": {"imageRef": stage.image, "preserve_ephemeral": keep}})).await;
             assert!(refused.expect(400).message().contains("preserve_ephemeral is not supported"));
         }
         stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(stage.disks(&host, server), before, "nothing was touched");
+        assert_eq!(stage.disks(&host, server).await, before, "nothing was touched");
         assert!(stage.admin.actions(server).await.iter().all(|action| action["action"] != "rebuild"));
         let may_go = json!({"rebuild": {"imageRef": stage.image, "preserve_ephemeral": false}});
         stage.member.act(server, may_go).await.expect(202);

@@ -36,9 +36,9 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
         let shown = stage.at_rest(server, "RESCUE").await;
         assert_eq!((&shown["OS-EXT-STS:vm_state"], &shown["OS-EXT-STS:power_state"]), (&json!("rescued"), &json!(1)));
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host1"]));
-        let own = stage.disks("cell1-host1", server);
+        let own = stage.disks("cell1-host1", server).await;
         stage.guest_writes("cell1-host1", server, b"what the mender writes").await;
-        assert_eq!(stage.disks("cell1-host1", server), own, "its own disks stay as they are");
+        assert_eq!(stage.disks("cell1-host1", server).await, own, "its own disks stay as they are");
         let disk = rescue_disk(&stage, server).expect("a rescue disk");
         let text = String::from_utf8_lossy(&disk).into_owned();
         assert!(text.starts_with("a system that mends") && text.ends_with("what the mender writes"), "{text}");
@@ -60,7 +60,7 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(rescue_disk(&stage, server), None);
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host1"]));
-        let root = stage.disks("cell1-host1", server).remove("disk").expect("a root disk");
+        let root = stage.disks("cell1-host1", server).await.remove("disk").expect("a root disk");
         assert!(String::from_utf8_lossy(&root).contains("what the user keeps"));
         stage.admin.act(server, json!({"unrescue": null})).await.expect(409);
         let notified = stage.notified(server).await;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use cellshift::chaos::audit::audit;
 use cellshift::db::cell::CellTxn;
+use cellshift::domain::host_trial::HostTrial;
 use cellshift::domain::instance_change::InstanceChange;
 use cellshift::domain::server::TaskState;
-use cellshift::virt::StopCause;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -133,9 +133,7 @@ fn a_server_without_a_guest_does_not_become_active() {
     play_default(|stage| async move {
         let server = stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await;
         reset(&stage, server, "error").await.expect(202);
-        let driver = stage.running.tree.cell("cell1").expect("a cell").hypervisor("cell1-host1").expect("a driver");
-        driver.stop(server, StopCause::HostDown, false).expect("it is off");
-        driver.undefine(server).expect("its disks are left");
+        stage.trial("cell1-host1", HostTrial::LoseGuest { server }).await;
         let refused = reset(&stage, server, "active").await.expect(409);
         assert!(refused.message().ends_with("its host has no guest of it. Reboot it hard, or rebuild it."), "{}", refused.text);
         stage.admin.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);

@@ -104,12 +104,12 @@ fn the_disk_holds_what_the_guest_wrote_last() {
         stage.guest_writes(&source, server, b"before the move").await;
         stage.cross(server).await;
         let target = stage.host_of(server).await;
-        let (kept, moved) = (stage.disks(&source, server), stage.disks(&target, server));
+        let (kept, moved) = (stage.disks(&source, server).await, stage.disks(&target, server).await);
         assert!(contains(&kept["disk"], b"before the move"));
         assert!(contains(&moved["disk"], b"before the move"));
         stage.guest_writes(&target, server, b"after the move").await;
         stage.confirm(server).await;
-        assert!(contains(&stage.disks(&target, server)["disk"], b"after the move"));
+        assert!(contains(&stage.disks(&target, server).await["disk"], b"after the move"));
     });
 }
 

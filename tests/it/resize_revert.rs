@@ -118,7 +118,7 @@ fn the_disk_is_as_it_was_before_the_move() {
         stage.guest_writes(&target, server, b"lost with the target").await;
         stage.member.revert(server).await.expect(202);
         assert_is_back(&stage, server, &source, true).await;
-        let disk = &stage.disks(&source, server)["disk"];
+        let disk = &stage.disks(&source, server).await["disk"];
         assert!(contains(disk, b"before the move") && !contains(disk, b"lost with the target"));
     });
 }

@@ -64,7 +64,7 @@ fn a_target_that_cannot_build_the_guest_gives_it_back() {
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
         assert_eq!(stage.attachments(server).await[&volume], [Some(source.clone())].into_iter().collect());
         assert_eq!(stage.guest(&source, server).await.expect("a guest").volumes, [volume], "connected again (L16)");
-        assert!(contains(&stage.disks(&source, server)["disk"], b"dear data"));
+        assert!(contains(&stage.disks(&source, server).await["disk"], b"dear data"));
         assert!(reason(&stage, server, "resize").await.contains("refused"));
         assert!(stage.notified(server).await.contains(&"compute_task.migrate_server.error".to_owned()));
         stage.disarm();
@@ -114,7 +114,7 @@ fn a_hard_reboot_recovers_a_server_that_was_left_in_error() {
         stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.runs_on(server).await, hosts(&[&source]));
-        assert!(contains(&stage.disks(&source, server)["disk"], b"dear data"), "on its kept disks");
+        assert!(contains(&stage.disks(&source, server).await["disk"], b"dear data"), "on its kept disks");
         assert_eq!(stage.attachments(server).await[&volume], [Some(source)].into_iter().collect());
         stage.cross(server).await;
     });
@@ -132,7 +132,7 @@ fn a_rebuild_recovers_it_too() {
         stage.member.act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.runs_on(server).await, hosts(&[&source]));
-        assert!(!contains(&stage.disks(&source, server)["disk"], b"old data"), "on a fresh disk");
+        assert!(!contains(&stage.disks(&source, server).await["disk"], b"old data"), "on a fresh disk");
         assert_eq!(stage.attachments(server).await[&volume], [Some(source)].into_iter().collect());
         stage.cross(server).await;
     });
@@ -172,7 +172,7 @@ fn a_corrupted_snapshot_rolls_back() {
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
         let why = reason(&stage, server, "resize").await.to_lowercase();
         assert!(why.contains("checksum") || why.contains("sha"), "{why}");
-        assert!(contains(&stage.disks(&source, server)["disk"], b"dear data"));
+        assert!(contains(&stage.disks(&source, server).await["disk"], b"dear data"));
     });
 }
 
@@ -201,7 +201,7 @@ pub async fn fill(stage: &Stage, host: &str) -> Uuid {
 pub async fn tell(stage: &Stage, host: &str, server: Uuid, command: HostCommand, attempt: i64) {
     let cell = host.split('-').next().expect("a cell");
     let request = HostRequest::new(Fence { server, epoch: 0, attempt }, server, command);
-    let reply = stage.world().hosts.request(cell, host, request, crate::client::PATIENCE).await;
+    let reply = stage.world().hosts.request(cell, host, request).await;
     assert_eq!(reply, Ok(HostReply::Done));
 }
 

@@ -32,7 +32,7 @@ fn a_snapshot_of_a_running_server_boots_with_its_data() {
         let at_rest = stage.at_rest(server, "ACTIVE").await;
         assert_eq!(at_rest["OS-EXT-STS:power_state"], 1);
         let copy = stage.create_by(&stage.admin, NewServer::of_image(id).flavor("m1.tiny").on_host("cell1-host2")).await;
-        assert!(contains(&stage.disks("cell1-host2", copy)["disk"], b"dear data"));
+        assert!(contains(&stage.disks("cell1-host2", copy).await["disk"], b"dear data"));
         let notified = stage.notified(server).await;
         for event in ["instance.snapshot.start", "instance.snapshot.end"] {
             assert!(notified.contains(&event.to_owned()), "{notified:?}");

@@ -68,7 +68,7 @@ fn a_disk_survives_shelve_offload_and_unshelve() {
         let shown = unshelve(&stage, server).await;
         let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
         assert!(target.starts_with("cell1-"), "its cell keeps it: {target}");
-        assert!(contains(&stage.disks(&target, server)["disk"], b"dear data"));
+        assert!(contains(&stage.disks(&target, server).await["disk"], b"dear data"));
         assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (hosts(&[&target]), hosts(&[&target])));
         assert_eq!(stage.bindings(server).await[0], [(target.clone(), "ACTIVE".to_owned())].into());
         assert_eq!(stage.attachments(server).await[&volume], [Some(target)].into());

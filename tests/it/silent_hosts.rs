@@ -6,9 +6,12 @@ use std::time::Duration;
 use cellshift::actors::cell::CellHandle;
 use cellshift::actors::root::Parts;
 use cellshift::chaos::point::Moment;
+use cellshift::domain::host_trial::HostTrial;
+use cellshift::virt::HostUnreachable;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::client::PATIENCE;
 use crate::databases;
 use crate::evacuate::evacuate;
 use crate::held::Held;
@@ -34,7 +37,8 @@ fn cell(stage: &Stage) -> &CellHandle {
 /// Makes a server on the source, and has the source fall silent while the guest runs on.
 async fn unheard(stage: &Stage) -> Uuid {
     let server = stage.create_by(&stage.admin, stage.server().on_host(SOURCE)).await;
-    cell(stage).hosts.crash(SOURCE).expect("it lives");
+    let crashed = cell(stage).hosts.trial(SOURCE, HostTrial::Crash, PATIENCE).await;
+    assert!(matches!(crashed, Err(HostUnreachable::Unknown(_))), "{crashed:?}");
     stage.until("the host is silent", || async { standing(stage).await["state"] == "silent" }).await;
     server
 }
@@ -46,7 +50,7 @@ async fn standing(stage: &Stage) -> Value {
 
 /// Switches the source's machine off behind the back of its controllers.
 fn switch_off(stage: &Stage) {
-    cell(stage).hypervisor(SOURCE).expect("a driver").interrupted(true).expect("it is off");
+    cell(stage).hosts_here.hypervisor(SOURCE).expect("a driver").interrupted(true).expect("it is off");
 }
 
 /// Has the source come back, and checks that nothing of the server is left there.

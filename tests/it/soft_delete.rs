@@ -55,7 +55,7 @@ fn a_soft_deleted_server_comes_back_as_it_was() {
             assert_eq!(after[same], before[same]);
         }
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host1"]));
-        let root = stage.disks("cell1-host1", server).remove("disk").expect("a root disk");
+        let root = stage.disks("cell1-host1", server).await.remove("disk").expect("a root disk");
         assert!(String::from_utf8_lossy(&root).contains("what the user keeps"));
         assert_eq!(listed(&stage.admin, "").await, [json!(server)]);
         stage.admin.act(server, json!({"restore": null})).await.expect(409);

@@ -16,6 +16,7 @@ use cellshift::db::cell::CellDb;
 use cellshift::domain::debt::Debt;
 use cellshift::domain::flavor::Flavor;
 use cellshift::domain::host_protocol::{GuestReport, HostReport};
+use cellshift::domain::host_trial::{HostTrial, TrialOutcome};
 use cellshift::domain::instance::Instance;
 use cellshift::domain::key_pair::KeyPair;
 use cellshift::domain::migration::{Migration, MigrationFilter};
@@ -346,18 +347,31 @@ impl Stage {
         self.runs_on(server).await.pop_first().expect("a host")
     }
 
+    /// Makes a trial with a host or its guest.
+    pub async fn trial(&self, host: &str, trial: HostTrial) -> TrialOutcome {
+        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
+        cell.hosts.trial(host, trial, PATIENCE).await.expect("the host answers").expect("the trial is made")
+    }
+
     /// Makes the guest write to its disks and volumes.
     pub async fn guest_writes(&self, host: &str, server: Uuid, bytes: &[u8]) {
-        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
-        let written = cell.hosts.guest_write(host, server, bytes.to_vec(), PATIENCE).await;
-        written.expect("the host answers").expect("the guest writes");
+        self.trial(host, HostTrial::GuestWrite { server, bytes: bytes.to_vec() }).await;
+    }
+
+    /// Returns the bytes of the guest's memory.
+    pub async fn memory(&self, host: &str, server: Uuid) -> Vec<u8> {
+        match self.trial(host, HostTrial::Memory { server }).await {
+            TrialOutcome::Memory(memory) => memory,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Returns the local disks' bytes.
-    pub fn disks(&self, host: &str, server: Uuid) -> BTreeMap<String, Vec<u8>> {
-        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
-        let disks = cell.hypervisor(host).expect("a driver").disks(server).expect("disks");
-        disks.into_iter().map(|disk| (disk.name, std::fs::read(disk.path).expect("a disk"))).collect()
+    pub async fn disks(&self, host: &str, server: Uuid) -> BTreeMap<String, Vec<u8>> {
+        match self.trial(host, HostTrial::Disks { server }).await {
+            TrialOutcome::Disks(disks) => disks.into_iter().map(|disk| (disk.name, std::fs::read(disk.path).expect("a disk"))).collect(),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Switches the power of a host off or on.

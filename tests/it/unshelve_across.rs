@@ -87,7 +87,7 @@ fn a_server_takes_its_disk_volumes_and_history_along() {
         let after = stage.record("cell2", server).await.expect("a record");
         assert_eq!((&after.key_data, &after.keypair, &after.user_data), (&before.key_data, &before.keypair, &before.user_data));
         assert_eq!((&after.system_metadata, &after.flavor), (&before.system_metadata, &before.flavor));
-        assert!(contains(&stage.disks("cell2-host2", server)["disk"], b"dear data"));
+        assert!(contains(&stage.disks("cell2-host2", server).await["disk"], b"dear data"));
         assert_eq!(pinned(&stage, server).await, Value::Null);
         assert_eq!(history(&stage, server).await, ["unshelve", "shelve", "attach_volume", "create"]);
         let action = stage.admin.action(server, "unshelve").await;
@@ -104,7 +104,7 @@ fn a_server_takes_its_disk_volumes_and_history_along() {
         shelve(&stage, server, "SHELVED_OFFLOADED").await;
         unshelve(&stage, server, &to_host("cell1-host1")).await.expect(202);
         lives_on(&stage, server, "cell1-host1", "cell2").await;
-        assert!(contains(&stage.disks("cell1-host1", server)["disk"], b"newer data"));
+        assert!(contains(&stage.disks("cell1-host1", server).await["disk"], b"newer data"));
         assert_eq!(history(&stage, server).await, ["unshelve", "shelve", "unshelve", "shelve", "attach_volume", "create"]);
     });
 }

@@ -14,6 +14,7 @@ use super::fence::Fence;
 use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
+use super::host_trial::{HostTrial, TrialOutcome};
 use super::reason::Reason;
 use super::secret::{SealKey, Sealed};
 use super::server::{PowerState, VmState};
@@ -240,7 +241,8 @@ impl fmt::Display for HostReply {
     }
 }
 
-/// A question to a host, which changes nothing but the pace of a copy and what is typed to a guest.
+/// A question to a host, which changes nothing, or a small act without a fence. The id of an ask lets the host recognise an act that is
+/// delivered twice; a nil id is that of an earlier release, whose acts are not recognised.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
     /// Asks for sizes, claims and guests with their files: the first page.
@@ -288,12 +290,27 @@ pub enum HostQuery {
         /// The guest's server.
         server: Uuid,
         line: String,
+        /// The id of the ask.
+        #[serde(default, skip_serializing_if = "Uuid::is_nil")]
+        ask: Uuid,
     },
     /// Asks the source to pause the guest now, however much of it is still to be copied.
     ForceComplete {
         /// The live migration.
         operation: Uuid,
+        /// The id of the ask.
+        #[serde(default, skip_serializing_if = "Uuid::is_nil")]
+        ask: Uuid,
     },
+    /// Makes a trial with the host or with a guest. A host that allows no trials does not know the message.
+    Trial(HostTrial),
+}
+
+impl HostQuery {
+    /// True if the query changes something.
+    pub fn acts(&self) -> bool {
+        matches!(self, HostQuery::TypeLine { .. } | HostQuery::ForceComplete { .. } | HostQuery::Trial(_))
+    }
 }
 
 /// A host's answer to a query.
@@ -324,6 +341,8 @@ pub enum HostAnswer {
     Typed,
     /// Answers `ForceComplete`: true if the host copies a guest for this operation.
     Hastened(bool),
+    /// Answers `Trial`: its outcome, or the reason why it could not be made.
+    Trial(Result<TrialOutcome, Reason>),
 }
 
 /// The progress of a copy of a running guest, in bytes. What the guest changes meanwhile is copied again, so more may be processed than
@@ -509,4 +528,35 @@ pub enum DiskVerdict {
     },
     /// The guest was removed or defined again meanwhile.
     Changing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "00000000-0000-0000-0000-000000000001";
+
+    #[test]
+    fn acts_of_an_earlier_release_have_no_id() {
+        let typed = format!(r#"{{"TypeLine":{{"server":"{ID}","line":"ls"}}}}"#);
+        let forced = format!(r#"{{"ForceComplete":{{"operation":"{ID}"}}}}"#);
+        let queries = [
+            (typed, HostQuery::TypeLine { server: Uuid::from_u128(1), line: "ls".into(), ask: Uuid::nil() }),
+            (forced, HostQuery::ForceComplete { operation: Uuid::from_u128(1), ask: Uuid::nil() }),
+        ];
+        for (released, query) in queries {
+            assert_eq!(serde_json::from_str::<HostQuery>(&released).unwrap(), query);
+            assert_eq!(serde_json::to_string(&query).unwrap(), released, "what has no id is written as before");
+            assert!(query.acts());
+        }
+    }
+
+    #[test]
+    fn an_act_has_the_id_of_its_ask() {
+        let query = HostQuery::ForceComplete { operation: Uuid::from_u128(1), ask: Uuid::from_u128(2) };
+        let text = serde_json::to_string(&query).unwrap();
+        assert_eq!(text, format!(r#"{{"ForceComplete":{{"operation":"{ID}","ask":"00000000-0000-0000-0000-000000000002"}}}}"#));
+        assert_eq!(serde_json::from_str::<HostQuery>(&text).unwrap(), query);
+        assert!(!HostQuery::Report.acts());
+    }
 }

@@ -47,6 +47,12 @@ guards! {
     RememberedReply = "remembered-reply",
     /// A repeated request joins the one that runs.
     JoinedRequest = "joined-request",
+    /// A host acts once for a query that is delivered twice.
+    ActOnce = "act-once",
+    /// A request without a reply is delivered again.
+    DeliveredAgain = "delivered-again",
+    /// A request that may be done does not become surely not done by a later delivery's refusal.
+    LastingDoubt = "lasting-doubt",
     /// An earlier incarnation of a host begins no more work.
     HostLife = "host-life",
     /// The operation that stopped a guest learns, also on a repeat, that the guest ran.

@@ -13,11 +13,13 @@ use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
 use cellshift_env::guard::{Guard, stands};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
+use super::asks::Asks;
 use super::key::HostKey;
-use super::lanes::{Admission, Entry, Lanes, digest};
+use super::lanes::{Admission, Lanes};
+use super::link::Delivered;
 use super::live::Leaving;
 use super::memory::MemoryStore;
 use super::options::HostOptions;
@@ -93,6 +95,10 @@ pub struct Host {
     pub(crate) store: Arc<MemoryStore>,
     /// Opens the secrets of guests.
     pub(crate) key: Arc<HostKey>,
+    /// The queries that acted, by their ids.
+    pub(crate) asks: Asks,
+    /// A place for each request at work.
+    places: Arc<Semaphore>,
     generation: u64,
 }
 
@@ -116,7 +122,9 @@ impl Host {
         let lanes = Lanes::new(parts.options.claimable(&parts.capacity), parts.functions.clone(), remembered);
         let leaving = Leaving::new(&parts.options.live);
         let carried_out = watch::Sender::new(());
-        Ok(Host { parts, lanes, leaving, carried_out, store: Arc::new(store), key: Arc::new(key), generation })
+        let places = Arc::new(Semaphore::new(parts.options.max_requests));
+        let (store, key) = (Arc::new(store), Arc::new(key));
+        Ok(Host { parts, lanes, leaving, carried_out, store, key, asks: Asks::default(), places, generation })
     }
 
     /// Returns the host's name.
@@ -131,34 +139,20 @@ impl Host {
 
     /// Obeys a request, or answers why it does not. Requests may come at once: those for one server wait for each other. If the future is
     /// dropped, the request breaks off, and a repeated one takes it up.
-    pub async fn obey(&self, request: HostRequest) -> HostReply {
-        let reply = self.admit(request).await;
-        if matches!(reply, HostReply::Stale { .. }) {
+    pub(crate) async fn obey(&self, request: HostRequest) -> Delivered<HostReply> {
+        let delivered = match self.lanes.enter(request.fence, &request.command, &self.places).await {
+            Err(delivered) => delivered,
+            Ok(admission) => {
+                let reply = self.run(&admission, &request).await;
+                self.carried_out.send_replace(());
+                admission.publish(reply.clone());
+                Delivered::Answered(reply)
+            }
+        };
+        if matches!(delivered, Delivered::Answered(HostReply::Stale { .. })) {
             self.parts.env.metrics().host_refused_fence();
         }
-        reply
-    }
-
-    async fn admit(&self, request: HostRequest) -> HostReply {
-        let digest = digest(&request.command);
-        loop {
-            match self.lanes.admit(request.fence, digest.clone()) {
-                Entry::Answer(reply) => return reply,
-                Entry::Join(mut reply) => {
-                    let joined = reply.wait_for(Option::is_some).await.ok().and_then(|reply| reply.clone());
-                    // The joined request ended without a reply, so this request runs.
-                    if let Some(reply) = joined {
-                        return reply;
-                    }
-                }
-                Entry::Run(admission) => {
-                    let reply = self.run(&admission, &request).await;
-                    self.carried_out.send_replace(());
-                    admission.publish(reply.clone());
-                    return reply;
-                }
-            }
-        }
+        delivered
     }
 
     async fn run(&self, admission: &Admission, request: &HostRequest) -> HostReply {
@@ -314,11 +308,6 @@ impl Host {
             return Ok(());
         }
         unless_overtaken(admission, tokio::time::sleep(time)).await
-    }
-
-    /// Makes a running simulated guest write bytes to its disks and volumes. Fails with the reason why it does not. For tests and the demo.
-    pub async fn guest_write(&self, server: Uuid, bytes: Vec<u8>) -> Result<(), Reason> {
-        self.virt(move |hypervisor| hypervisor.guest_write(server, &bytes)).await.map_err(CommandError::reason)
     }
 }
 

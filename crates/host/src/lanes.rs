@@ -15,9 +15,11 @@ use cellshift_domain::secret::Sealed;
 use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::link::{Delivered, LONGEST_PATIENCE};
 use super::memory::ServerMemory;
 
 /// The progress of a copy.
@@ -82,6 +84,8 @@ pub(super) enum Entry {
     Join(watch::Receiver<Option<HostReply>>),
     /// The request runs as soon as it has its turn.
     Run(Admission),
+    /// The host works on as many requests as it takes at once. The lane is as before.
+    Busy,
 }
 
 /// A request's place in its lane, until this is dropped.
@@ -93,6 +97,8 @@ pub(super) struct Admission {
     pub turn: Arc<tokio::sync::Mutex<()>>,
     overtaken: watch::Receiver<bool>,
     reply: watch::Sender<Option<HostReply>>,
+    /// One of the host's places, for a controller's request.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Returns the digest under which a command's reply is remembered. It leaves out sealed values, because each try seals them anew.
@@ -131,8 +137,38 @@ impl Lanes {
         work(self.inner.lock().lanes.entry(server).or_default())
     }
 
-    /// Admits a request, or answers it.
-    pub fn admit(self: &Arc<Self>, fence: Fence, digest: String) -> Entry {
+    /// Takes a controller's request into its lane. Fails with the answer if the request does not run: it is stale, its reply is remembered,
+    /// it has joined the same request at work, or no place is free. A request that has joined waits for [`LONGEST_PATIENCE`] at most, because
+    /// its sender does not wait longer.
+    pub async fn enter(
+        self: &Arc<Self>,
+        fence: Fence,
+        command: &HostCommand,
+        places: &Arc<Semaphore>,
+    ) -> Result<Admission, Delivered<HostReply>> {
+        let digest = digest(command);
+        let mut has_begun = false;
+        loop {
+            match self.admit(fence, digest.clone(), Some(places)) {
+                Entry::Answer(reply) => return Err(Delivered::Answered(reply)),
+                Entry::Busy if has_begun => return Err(Delivered::CannotTell),
+                Entry::Busy => return Err(Delivered::Busy),
+                Entry::Run(admission) => return Ok(admission),
+                Entry::Join(mut reply) => {
+                    let joined = timeout(LONGEST_PATIENCE, reply.wait_for(Option::is_some)).await;
+                    match joined.map(|reply| reply.ok().and_then(|reply| reply.clone())) {
+                        Ok(Some(reply)) => return Err(Delivered::Answered(reply)),
+                        // The joined request broke off without a reply, so this request runs.
+                        Ok(None) => has_begun = true,
+                        Err(_) => return Err(Delivered::CannotTell),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Admits a request, or answers it. A request that runs takes one of the `places`, if there are any to take.
+    pub fn admit(self: &Arc<Self>, fence: Fence, digest: String, places: Option<&Arc<Semaphore>>) -> Entry {
         let mut inner = self.inner.lock();
         let Inner { lanes, next_ticket } = &mut *inner;
         let lane = lanes.entry(fence.server).or_default();
@@ -150,7 +186,13 @@ impl Lanes {
             {
                 return Entry::Answer(reply.clone());
             }
-        } else if lane.memory.fence < fence.pair() {
+        }
+        let place = match places.map(|places| places.clone().try_acquire_owned()) {
+            Some(Err(_)) => return Entry::Busy,
+            Some(Ok(place)) => Some(place),
+            None => None,
+        };
+        if lane.memory.fence < fence.pair() {
             lane.memory.fence = fence.pair();
             lane.memory.replies.clear();
             for ticket in lane.tickets.iter().filter(|_| stands(Guard::Overtaking)) {
@@ -164,7 +206,7 @@ impl Lanes {
             Ticket { id: *next_ticket, fence: fence.pair(), digest: digest.clone(), overtaken: overtaken_sender, reply: reply_receiver };
         let (id, turn) = (ticket.id, lane.turn.clone());
         lane.tickets.push(ticket);
-        Entry::Run(Admission { lanes: self.clone(), id, fence, digest, turn, overtaken, reply })
+        Entry::Run(Admission { lanes: self.clone(), id, fence, digest, turn, overtaken, reply, _place: place })
     }
 
     /// Claims room and virtual functions under `holder`, in place of its earlier claim. Returns the functions, or the reason why the room

@@ -12,18 +12,22 @@
 //!
 //! A host knows its own cell only, and uses no database. It needs two things: a [`HostSite`] with its driver, and the way [`Upward`] to the
 //! images that it reads and writes, the ports that it plugs, and the word whether it may start a guest that it lost with its power.
-//! With these, [`Host::start`] makes one incarnation of a host: [`Host::obey`] and [`Host::answer`] serve it, and [`Host::keep_up`] runs
-//! beside them. It has no mailbox and no server of its own; the program that starts it brings both.
+//! With these, [`Host::start`] makes one incarnation of a host: it obeys requests and answers queries as the end of a link
+//! ([`link::HostEnd`]), and [`Host::keep_up`] runs beside them. It has no mailbox and no server of its own; the program that starts it brings
+//! both.
 //!
-//! [`link`] is the way between controllers and a host, whatever carries the messages.
+//! [`link`] is the way between controllers and a host, whatever carries the messages. `asks` keeps queries that act from acting twice, and
+//! `trials` are what tests, experiments and the demo do to a host that allows it.
 //!
 //! Requests, replies and queries are the plain values of `cellshift_domain::host_protocol`.
 
+mod asks;
 mod belonging;
 mod commands;
 mod contents;
 mod copies;
 mod drivers;
+mod end;
 mod first_boot;
 mod guest_commands;
 mod host;
@@ -41,6 +45,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod trials;
 mod upkeep;
 mod upward;
 pub mod virt;

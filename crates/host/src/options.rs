@@ -31,6 +31,8 @@ pub struct HostOptions {
     pub forget_interval: Duration,
     /// The maximum number of requests at work and waiting. Beyond it the host is busy.
     pub max_requests: usize,
+    /// True if the host makes trials (`HostQuery::Trial`): for tests, experiments and the demo.
+    pub trials: bool,
     /// The options of live migrations.
     pub live: LiveOptions,
 }
@@ -48,6 +50,7 @@ impl Default for HostOptions {
             oracle_patience: Duration::from_secs(10),
             forget_interval: Duration::from_secs(3600),
             max_requests: 256,
+            trials: false,
             live: LiveOptions::default(),
         }
     }

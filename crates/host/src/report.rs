@@ -8,21 +8,28 @@ use uuid::Uuid;
 use super::HostPlace;
 use super::contents::check_disks;
 use super::host::{CommandError, Host};
+use super::link::Delivered;
 use super::pages::{Holdings, Page};
 use super::transfer::EXPORTED_BY;
 use crate::virt::hypervisor::RESCUE;
 use crate::virt::{GuestRecord, StopCause, files};
 
+/// The release of this host.
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
 impl Host {
-    /// Answers a query, which changes nothing. None if the host cannot tell; the log says why.
-    pub async fn answer(&self, query: HostQuery) -> Option<HostAnswer> {
+    /// Answers a query. If the host cannot, the log says why.
+    pub(super) async fn answer(&self, query: HostQuery) -> Delivered<HostAnswer> {
+        if matches!(query, HostQuery::Trial(_)) && !self.parts.options.trials {
+            return Delivered::NotKnown { release: RELEASE.to_owned() };
+        }
         match self.look(query).await {
-            Ok(answer) => Some(answer),
+            Ok(answer) => Delivered::Answered(answer),
             Err(CommandError::Refused(reason) | CommandError::Failed(reason)) => {
                 log::warn!(host = self.host(); "the host cannot answer a query: {reason}");
-                None
+                Delivered::CannotTell
             }
-            Err(CommandError::Overtaken) => None,
+            Err(CommandError::Overtaken) => Delivered::CannotTell,
         }
     }
 
@@ -33,12 +40,15 @@ impl Host {
                 Ok(HostAnswer::Progress { done, total })
             }
             HostQuery::LiveProgress { operation } => Ok(HostAnswer::LiveProgress(self.leaving.progress(operation))),
-            HostQuery::ForceComplete { operation } => Ok(HostAnswer::Hastened(self.leaving.hasten(operation))),
-            HostQuery::Console { server } => Ok(HostAnswer::Console(self.virt(move |hypervisor| hypervisor.console(server)).await?)),
-            HostQuery::TypeLine { server, line } => {
-                self.virt(move |hypervisor| hypervisor.type_line(server, &line)).await?;
-                Ok(HostAnswer::Typed)
+            HostQuery::ForceComplete { operation, ask } => {
+                self.asks.once(ask, async { Ok(HostAnswer::Hastened(self.leaving.hasten(operation))) }).await
             }
+            HostQuery::Console { server } => Ok(HostAnswer::Console(self.virt(move |hypervisor| hypervisor.console(server)).await?)),
+            HostQuery::TypeLine { server, line, ask } => {
+                let typing = self.virt(move |hypervisor| hypervisor.type_line(server, &line));
+                self.asks.once(ask, async { typing.await.map(|()| HostAnswer::Typed) }).await
+            }
+            HostQuery::Trial(trial) => Ok(HostAnswer::Trial(self.make_trial(trial).await.map_err(CommandError::reason))),
             HostQuery::FreeFunctions => Ok(HostAnswer::FreeFunctions(self.lanes.free_functions())),
             HostQuery::Report => Ok(HostAnswer::Report(self.report(Page::default()).await?)),
             HostQuery::ReportPage { after, limit } => Ok(HostAnswer::Report(self.report(Page { after, limit }).await?)),

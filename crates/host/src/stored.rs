@@ -88,7 +88,7 @@ impl Reads for OnDisk<'_> {
 
 #[async_trait]
 impl Hosts for StoredHosts {
-    async fn request(&self, _: &str, _: &str, _: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
+    async fn request(&self, _: &str, _: &str, _: HostRequest) -> Result<HostReply, HostUnreachable> {
         Err(HostUnreachable::NotDelivered(STOPPED.into()))
     }
 
@@ -96,7 +96,11 @@ impl Hosts for StoredHosts {
         match query {
             HostQuery::Progress { .. } => return Ok(HostAnswer::Progress { done: 0, total: 0 }),
             HostQuery::LiveProgress { .. } => return Ok(HostAnswer::LiveProgress(None)),
-            HostQuery::Console { .. } | HostQuery::TypeLine { .. } | HostQuery::FreeFunctions | HostQuery::Summary => {
+            HostQuery::Console { .. }
+            | HostQuery::TypeLine { .. }
+            | HostQuery::FreeFunctions
+            | HostQuery::Summary
+            | HostQuery::Trial(_) => {
                 return Err(HostUnreachable::NotDelivered(STOPPED.into()));
             }
             HostQuery::ForceComplete { .. } => return Ok(HostAnswer::Hastened(false)),

@@ -74,14 +74,14 @@ impl Host {
 
     async fn resume_guest(&self, fence: Fence) {
         // Differs from a command's digest, so that neither the reply to a command nor this start stands in for the other.
-        let admission = match self.lanes.admit(fence, "resume".to_owned()) {
+        let admission = match self.lanes.admit(fence, "resume".to_owned(), None) {
             Entry::Run(admission) => admission,
             Entry::Join(mut other) => {
                 // Another request starts the guest. No reply comes; the channel closes at the end.
                 let _ = other.wait_for(Option::is_some).await;
                 return;
             }
-            Entry::Answer(_) => return,
+            Entry::Answer(_) | Entry::Busy => return,
         };
         let _turn = admission.turn.lock().await;
         if admission.stale().is_some() {

@@ -8,8 +8,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cellshift_host::link::LONGEST_PATIENCE;
+
 use crate::subjects::{CellAddress, Name};
-use crate::wire::LONGEST_PATIENCE;
 
 /// The time within which an agent may answer a message. A sender waits a little less long.
 pub const REPLY_RIGHT: Duration = LONGEST_PATIENCE.saturating_add(Duration::from_secs(30));

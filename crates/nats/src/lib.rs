@@ -33,4 +33,4 @@ pub use presence::{Admission, HostFacts, LastWord, Presence, Rhythm, Welcome};
 pub use questions::ToControllers;
 pub use server::{HostServer, Quiet};
 pub use subjects::{CellAddress, HostAddress, Life, Name, NameError};
-pub use wire::{LONGEST_PATIENCE, MESSAGE_MAX, PROTOCOL, RELEASE};
+pub use wire::{MESSAGE_MAX, PROTOCOL, RELEASE};

@@ -1,7 +1,6 @@
 //! A controller's end of the link to one host over NATS.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::Message;
@@ -11,7 +10,7 @@ use cellshift_domain::reason;
 use cellshift_domain::reason::Reason;
 use cellshift_domain::standing::{OffBy, Standing};
 use cellshift_env::Env;
-use cellshift_host::link::{Delivered, HostLink};
+use cellshift_host::link::{AtWork, HostLink, LONGEST_PATIENCE};
 use cellshift_host::virt::HostUnreachable;
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
@@ -22,7 +21,7 @@ use tokio::time::Instant;
 use crate::connection::{Connection, Unanswered};
 use crate::presence::LastWord;
 use crate::subjects::{HostAddress, Life};
-use crate::wire::{Answer, LONGEST_PATIENCE, MESSAGE_MAX, decode, encode, release_of};
+use crate::wire::{Answer, MESSAGE_MAX, decode, encode, release_of};
 
 /// A controller's end of the link to one host. It sends to the life of the agent that the controllers have accepted, and to no other. The
 /// owner of the link tells it of the agent's hellos, reports and goodbye, which [`crate::Controllers`] receives.
@@ -32,7 +31,7 @@ pub struct NatsLink {
     address: HostAddress,
     silent_after: Duration,
     agent: Mutex<Agent>,
-    at_work: AtomicUsize,
+    at_work: AtWork,
 }
 
 /// The agent as this controller knows it.
@@ -60,7 +59,7 @@ impl NatsLink {
     /// Makes the link to a host whose agent has not been heard of. The host counts as silent when no report has come for `silent_after`.
     pub fn new(env: Env, connection: Arc<Connection>, address: HostAddress, silent_after: Duration) -> NatsLink {
         let agent = Mutex::new(Agent { life: None, sign: Sign::None, moment: env.now() });
-        NatsLink { env, connection, address, silent_after, agent, at_work: AtomicUsize::new(0) }
+        NatsLink { env, connection, address, silent_after, agent, at_work: AtWork::default() }
     }
 
     /// Notes that this life of the agent has been accepted and has just reported. From now on requests go to it.
@@ -123,7 +122,7 @@ impl NatsLink {
 #[async_trait]
 impl HostLink for NatsLink {
     async fn request(&self, request: HostRequest, patience: Duration) -> Result<HostReply, HostUnreachable> {
-        let _at_work = AtWork::begin(&self.at_work);
+        let _counted = self.at_work.count(request.fence);
         self.send(HostAddress::requests, &request, patience).await
     }
 
@@ -146,7 +145,7 @@ impl HostLink for NatsLink {
     }
 
     fn at_work(&self) -> usize {
-        self.at_work.load(Ordering::Relaxed)
+        self.at_work.requests()
     }
 }
 
@@ -162,28 +161,5 @@ fn outcome<T: DeserializeOwned>(message: &Message) -> Result<T, HostUnreachable>
             return Err(HostUnreachable::Unknown(reason!("its agent of release {release} answered what this release does not know")));
         }
     };
-    match word {
-        Delivered::Answered(answer) => Ok(answer),
-        Delivered::Busy => Err(HostUnreachable::NotDelivered(reason!("it is busy"))),
-        Delivered::NotKnown { release } => {
-            Err(HostUnreachable::NotDelivered(reason!("its agent of release {release} does not know the message")))
-        }
-        Delivered::CannotTell => Err(HostUnreachable::Unknown(reason!("it cannot tell; its log says why"))),
-    }
-}
-
-/// Counts a request while it lives.
-struct AtWork<'a>(&'a AtomicUsize);
-
-impl AtWork<'_> {
-    fn begin(count: &AtomicUsize) -> AtWork<'_> {
-        count.fetch_add(1, Ordering::Relaxed);
-        AtWork(count)
-    }
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    word.received()
 }

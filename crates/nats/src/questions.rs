@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellshift_domain::reason;
-use cellshift_host::link::Delivered;
+use cellshift_host::link::{Delivered, LONGEST_PATIENCE};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{Connection, Unanswered};
 use crate::subjects::{HostAddress, Life};
-use crate::wire::{Answer, LONGEST_PATIENCE, MESSAGE_MAX, decode, encode, release_of};
+use crate::wire::{Answer, MESSAGE_MAX, decode, encode, release_of};
 
 /// The way by which an agent asks the controllers of its cell.
 #[derive(Clone)]

@@ -155,7 +155,7 @@ impl Desk {
         tokio::spawn(async move {
             let _waits = waits;
             // A query that acts is not broken off.
-            let (acts, began) = (acts(&query), Instant::now());
+            let (acts, began) = (query.acts(), Instant::now());
             let answer = desk.end.query(query);
             let answer = if acts { Ok(answer.await) } else { timeout(stamp.patience, answer).await };
             if let (Ok(answer), true) = (answer, began.elapsed() <= stamp.patience) {
@@ -170,11 +170,6 @@ impl Desk {
             log::debug!("an answer was not sent: {reason}");
         }
     }
-}
-
-/// True if the query changes something.
-fn acts(query: &HostQuery) -> bool {
-    matches!(query, HostQuery::TypeLine { .. } | HostQuery::ForceComplete { .. })
 }
 
 fn not_known<T>() -> Delivered<T> {

@@ -7,7 +7,7 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
-use cellshift_host::link::Delivered;
+use cellshift_host::link::{Delivered, LONGEST_PATIENCE};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -18,8 +18,6 @@ pub const PROTOCOL: u32 = 1;
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// The maximum size of a message in bytes, without its headers. NATS refuses more than 1 MiB.
 pub const MESSAGE_MAX: usize = 512 * 1024;
-/// The maximum time for which a sender waits for a reply. The server lets an agent reply for a little longer ([`crate::config`]).
-pub const LONGEST_PATIENCE: Duration = Duration::from_secs(20);
 
 const PROTOCOL_HEADER: &str = "Cellshift-Protocol";
 const RELEASE_HEADER: &str = "Cellshift-Release";

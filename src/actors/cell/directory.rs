@@ -1,27 +1,25 @@
-//! The ways to the hosts of a cell: a handle of the addresses that the supervisor of the hosts keeps current, and a handle of all cells' directories
-//! for sagas.
+//! The ways to the hosts of a cell: a handle of the links that the supervisor of the hosts keeps current, and a handle of all cells'
+//! directories for sagas. A request that takes long is delivered again here, and nowhere else.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use actix::dev::ToEnvelope;
-use actix::{Addr, Handler, Message};
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
+use cellshift_host::link::{HostLink, LONGEST_PATIENCE};
+use chrono::{DateTime, Utc};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
-use tokio::sync::{Notify, Semaphore, oneshot};
-use uuid::Uuid;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
-use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
-use crate::actors::supervision::requests::{self, Unanswered};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::domain::host_trial::{HostTrial, TrialOutcome};
 use crate::domain::reason;
 use crate::domain::reason::Reason;
-use crate::domain::span::span;
 use crate::domain::standing::{OffBy, Standing};
 use crate::env::Env;
+use crate::env::guard::{Guard, stands};
 use crate::metrics::Level;
 use crate::virt::{HostUnreachable, Hosts};
 
@@ -38,8 +36,8 @@ pub struct HostDirectory {
 
 #[derive(Clone)]
 enum HostEntry {
-    /// Takes this many requests at once. `lost` is the moment from which on the address leads nowhere.
-    Open { address: Addr<ComputeHost>, bound: Arc<Semaphore>, most: usize, lost: Arc<OnceLock<DateTime<Utc>>> },
+    /// Takes requests over this link.
+    Open(Arc<dyn HostLink>),
     /// Takes no requests, for this reason.
     Closed { reason: Reason, since: DateTime<Utc>, guests_ended: bool },
     /// Will take requests, or will be closed, soon.
@@ -47,6 +45,11 @@ enum HostEntry {
 }
 
 const STARTING: &str = "its cell is starting";
+
+/// The time after which a request without a reply is delivered again. The host joins the delivery to the work, or repeats a reply that was
+/// lost.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+const _: () = assert!(ASK_AGAIN_AFTER.as_secs() <= LONGEST_PATIENCE.as_secs());
 
 impl HostDirectory {
     /// Makes an empty directory that counts the messages without an answer here.
@@ -61,13 +64,12 @@ impl HostDirectory {
         hosts
     }
 
-    /// Returns the host's standing. A host whose power was cut is off once its guests have ended; every other host that takes no requests is
-    /// silent. The moment of its silence stays until it takes requests again.
+    /// Returns the host's standing; that of an open host is its link's word. A host whose power was cut is off once its guests have ended;
+    /// every other host that takes no requests is silent. The moment of its silence stays until it takes requests again.
     pub fn standing(&self, host: &str) -> Standing {
         let silent = |since: DateTime<Utc>, reason: Reason| Standing::Silent { since, reason };
         match self.hosts.read().get(host) {
-            Some(entry) if entry.is_open() => Standing::Up,
-            Some(HostEntry::Open { lost, .. }) => silent(*lost.get_or_init(|| self.env.now()), "it has just died".into()),
+            Some(HostEntry::Open(link)) => link.standing(),
             Some(HostEntry::Closed { guests_ended: true, .. }) => Standing::Off(OffBy::Host),
             Some(HostEntry::Closed { reason, since, .. }) => silent(*since, reason.clone()),
             Some(HostEntry::Starting { since }) => silent(*since, STARTING.into()),
@@ -78,7 +80,7 @@ impl HostDirectory {
     /// Returns the number of the host's requests without an answer, waiting or at work. None while it takes none.
     pub fn at_work(&self, host: &str) -> Option<usize> {
         match self.hosts.read().get(host) {
-            Some(HostEntry::Open { bound, most, .. }) => Some(most.saturating_sub(bound.available_permits())),
+            Some(HostEntry::Open(link)) => Some(link.at_work()),
             _ => None,
         }
     }
@@ -88,7 +90,7 @@ impl HostDirectory {
         match self.hosts.read().get(host) {
             Some(HostEntry::Closed { reason, .. }) => Some(reason.clone()),
             Some(HostEntry::Starting { .. }) => Some(STARTING.into()),
-            Some(HostEntry::Open { .. }) | None => None,
+            Some(HostEntry::Open(_)) | None => None,
         }
     }
 
@@ -114,46 +116,52 @@ impl HostDirectory {
         changed.await;
     }
 
-    /// Delivers a request and waits for the reply until the deadline. A delivered request runs on after the deadline.
+    /// Delivers a request as [`HostDirectory::until_reply`] does, and waits until the deadline.
     pub async fn request(&self, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
-        let ((address, bound), _within) = (self.open(host)?, self.in_flight.enter());
-        let permit = bound.try_acquire_owned().map_err(|_| unreachable(host, Unanswered::Busy))?;
-        self::request(host, &address, deadline, |reply| Deliver { request, reply, permit }).await
+        match timeout(deadline, self.until_reply(host, request)).await {
+            Ok(replied) => replied,
+            Err(_) => Err(HostUnreachable::late(deadline)),
+        }
+    }
+
+    /// Delivers a request, and again every few seconds until the host replies or cannot be reached. Whoever has a deadline drops the future;
+    /// a delivered request runs on. Once a delivery may have been done, no later word of the link makes the request surely not done.
+    pub async fn until_reply(&self, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
+        let _within = self.in_flight.enter();
+        let mut may_be_done = false;
+        loop {
+            let delivered_at = Instant::now();
+            let outcome = match self.open(host) {
+                Ok(link) => link.request(request.clone(), ASK_AGAIN_AFTER).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(HostUnreachable::Unknown(_)) if waited_in_vain(delivered_at) => may_be_done = true,
+                Err(error) if stands(Guard::LastingDoubt) && may_be_done && !error.may_be_done() => {
+                    return Err(HostUnreachable::Unknown(reason!("{error}")));
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Delivers a query and waits for the answer until the deadline.
     pub async fn query(&self, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
-        let ((address, _), _within) = (self.open(host)?, self.in_flight.enter());
-        request(host, &address, deadline, |answer| Ask { query, answer }).await
+        let (link, _within) = (self.open(host)?, self.in_flight.enter());
+        link.query(query, deadline).await
     }
 
-    /// Makes a running simulated guest write bytes to its disks and volumes. The inner error says why it does not.
-    pub async fn guest_write(
-        &self,
-        host: &str,
-        server: Uuid,
-        bytes: Vec<u8>,
-        deadline: Duration,
-    ) -> Result<Result<(), Reason>, HostUnreachable> {
-        let (address, _) = self.open(host)?;
-        request(host, &address, deadline, |done| GuestWrite { server, bytes, done }).await
+    /// Makes a trial with a host that allows trials. The inner error says why the trial could not be made.
+    pub async fn trial(&self, host: &str, trial: HostTrial, deadline: Duration) -> Result<Result<TrialOutcome, Reason>, HostUnreachable> {
+        match self.query(host, HostQuery::Trial(trial), deadline).await? {
+            HostAnswer::Trial(outcome) => Ok(outcome),
+            other => Ok(Err(reason!("host {host} answered a trial with {other:?}"))),
+        }
     }
 
-    /// Makes the host ask at once for interrupted guests. Answered when each runs or may not run now.
-    pub async fn resume_guests(&self, host: &str, deadline: Duration) -> Result<(), HostUnreachable> {
-        let (address, _) = self.open(host)?;
-        request(host, &address, deadline, |done| ResumeGuests { done }).await
-    }
-
-    /// Makes the host panic. For tests and experiments.
-    pub fn crash(&self, host: &str) -> Result<(), HostUnreachable> {
-        requests::deliver(&self.open(host)?.0, Crash).map_err(|reason| unreachable(host, reason))
-    }
-
-    /// Notes that the host takes at most `bound` requests at once at this address.
-    pub(in crate::actors) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
-        let entry = HostEntry::Open { address, bound: Arc::new(Semaphore::new(bound)), most: bound, lost: Arc::default() };
-        self.set(host, |_| entry);
+    /// Notes that the host takes requests over this link.
+    pub(in crate::actors) fn opened(&self, host: &str, link: Arc<dyn HostLink>) {
+        self.set(host, |_| HostEntry::Open(link));
     }
 
     /// Notes that the host takes no requests. A host that was off and has not begun since stays off. Returns the moment of its silence.
@@ -188,9 +196,9 @@ impl HostDirectory {
         self.changed.notify_waiters();
     }
 
-    fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
+    fn open(&self, host: &str) -> Result<Arc<dyn HostLink>, HostUnreachable> {
         match self.hosts.read().get(host) {
-            Some(HostEntry::Open { address, bound, .. }) => Ok((address.clone(), bound.clone())),
+            Some(HostEntry::Open(link)) => Ok(link.clone()),
             Some(HostEntry::Closed { reason, .. }) => Err(HostUnreachable::NotDelivered(reason.clone())),
             Some(HostEntry::Starting { .. }) => Err(HostUnreachable::NotDelivered(STARTING.into())),
             None => Err(HostUnreachable::NotDelivered(not_here(host))),
@@ -200,7 +208,7 @@ impl HostDirectory {
 
 impl HostEntry {
     fn is_open(&self) -> bool {
-        matches!(self, HostEntry::Open { address, .. } if address.connected())
+        matches!(self, HostEntry::Open(link) if link.standing().is_up())
     }
 
     fn is_off(&self) -> bool {
@@ -210,7 +218,10 @@ impl HostEntry {
     /// Returns the moment since which the host has taken no requests; none while it takes them.
     fn silent_since(&self) -> Option<DateTime<Utc>> {
         match self {
-            HostEntry::Open { lost, .. } => lost.get().copied(),
+            HostEntry::Open(link) => match link.standing() {
+                Standing::Silent { since, .. } => Some(since),
+                Standing::Up | Standing::Off(_) => None,
+            },
             HostEntry::Closed { since, .. } | HostEntry::Starting { since } => Some(*since),
         }
     }
@@ -220,31 +231,9 @@ fn not_here(host: &str) -> Reason {
     reason!("there is no host {host} in this cell")
 }
 
-/// Delivers a message to a host and waits for the answer until the deadline.
-async fn request<M, T>(
-    host: &str,
-    address: &Addr<ComputeHost>,
-    deadline: Duration,
-    message: impl FnOnce(oneshot::Sender<T>) -> M,
-) -> Result<T, HostUnreachable>
-where
-    M: Message<Result = ()> + Send + 'static,
-    ComputeHost: Handler<M>,
-    actix::Context<ComputeHost>: ToEnvelope<ComputeHost, M>,
-{
-    requests::request(address, deadline, message).await.map_err(|reason| unreachable(host, reason))
-}
-
-fn unreachable(host: &str, reason: Unanswered) -> HostUnreachable {
-    match reason {
-        Unanswered::Busy => HostUnreachable::NotDelivered(reason!("host {host} is busy")),
-        Unanswered::Dead => HostUnreachable::NotDelivered(reason!("host {host} has just died")),
-        Unanswered::Dropped => HostUnreachable::Unknown("it died with the request".into()),
-        Unanswered::Late(deadline) => {
-            let waited = span(TimeDelta::from_std(deadline).unwrap_or(TimeDelta::MAX));
-            HostUnreachable::Unknown(reason!("no reply within {waited}"))
-        }
-    }
+/// True if the whole wait for a reply is over. A link that ends the wait before knows that the host has died, and the request with it.
+fn waited_in_vain(delivered_at: Instant) -> bool {
+    stands(Guard::DeliveredAgain) && delivered_at.elapsed() >= ASK_AGAIN_AFTER
 }
 
 /// The hosts of all cells. Only controllers have this, no host does.
@@ -289,8 +278,8 @@ fn no_cell(cell: &str) -> Reason {
 
 #[async_trait]
 impl Hosts for CellHosts {
-    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
-        self.reach(cell)?.request(host, request, deadline).await
+    async fn request(&self, cell: &str, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
+        self.reach(cell)?.until_reply(host, request).await
     }
 
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
@@ -306,49 +295,4 @@ impl Hosts for CellHosts {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::Mailbox;
-
-    #[test]
-    fn silence_is_told_once() {
-        let refusal = |reason| unreachable("compute1", reason).to_string();
-        assert_eq!(refusal(Unanswered::Late(Duration::from_millis(1))), "the host did not answer: no reply within 1 ms");
-        assert_eq!(refusal(Unanswered::Dropped), "the host did not answer: it died with the request");
-    }
-    /// Makes a directory with one host, which has closed, and returns the moment.
-    fn closed() -> (HostDirectory, DateTime<Utc>) {
-        let env = Env::system();
-        let hosts = HostDirectory::counting(env.metrics().messages(Mailbox::Host), &env);
-        let closed_at = hosts.closed("compute1", "it died too often".into());
-        (hosts, closed_at)
-    }
-
-    fn silent(since: DateTime<Utc>, reason: &'static str) -> Standing {
-        Standing::Silent { since, reason: reason.into() }
-    }
-
-    #[test]
-    fn the_moment_of_silence_stays_until_a_host_opens() {
-        let (hosts, since) = closed();
-        assert_eq!(hosts.standing("compute1"), silent(since, "it died too often"));
-        hosts.starting("compute1");
-        assert_eq!(hosts.standing("compute1"), silent(since, STARTING));
-        assert_eq!(hosts.closed("compute1", "its files cannot be read".into()), since);
-        assert_eq!(hosts.standing("compute1"), silent(since, "its files cannot be read"));
-        assert!(matches!(hosts.standing("elsewhere"), Standing::Silent { .. }), "a host that is not known may run guests");
-    }
-
-    #[test]
-    fn a_host_is_off_by_the_end_of_its_latest_cut() {
-        let (hosts, since) = closed();
-        hosts.guests_ended("compute1", since - TimeDelta::seconds(1));
-        assert_eq!(hosts.standing("compute1"), silent(since, "it died too often"), "an earlier cut says nothing of this one");
-        hosts.guests_ended("compute1", since);
-        assert_eq!(hosts.standing("compute1"), Standing::Off(OffBy::Host));
-        hosts.closed("compute1", "it is powered off".into());
-        assert_eq!(hosts.standing("compute1"), Standing::Off(OffBy::Host), "it has not begun since");
-        hosts.starting("compute1");
-        assert_eq!(hosts.standing("compute1"), silent(since, STARTING));
-    }
-}
+mod tests;

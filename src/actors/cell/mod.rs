@@ -26,7 +26,7 @@ use crate::env::Env;
 use crate::metrics::Mailbox;
 use crate::saga::notifications::Notifications;
 use crate::saga::world::CellAccess;
-use crate::virt::{HostUnreachable, Hypervisor};
+use crate::virt::HostUnreachable;
 use announce::announce;
 pub use directory::{CellHosts, HostDirectory};
 pub use health::{CellHealth, HealthReport, Standing};
@@ -93,11 +93,6 @@ impl CellHandle {
     /// Switches the power of a host here on. See [`HostsHandle::power_on`].
     pub async fn power_on_host(&self, host: &str) -> Result<(), HostUnreachable> {
         self.hosts_here.power_on(host).await
-    }
-
-    /// Returns the driver of a host here that has started. For tests and experiments.
-    pub fn hypervisor(&self, host: &str) -> Option<Arc<dyn Hypervisor>> {
-        self.hosts_here.hypervisor(host)
     }
 }
 

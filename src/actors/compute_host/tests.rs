@@ -1,15 +1,23 @@
 //! A host by its messages: what its files hold and what it answers, when requests are late, repeated, at once, broken off.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
+use actix::{Actor, Addr};
+use async_trait::async_trait;
+use cellshift_host::link::suite::{self, Connection, Harness};
+use cellshift_host::link::{HostEnd, HostLink};
 use uuid::Uuid;
 
-use crate::actors::tests::fixture::{DEADLINE, HostFixture, IMAGE, files_below, options, until, world, world_on};
+use super::{ComputeHost, MailboxLink};
+use crate::actors::supervision::Shutdown;
+use crate::actors::tests::fixture::{DEADLINE, HostFixture, IMAGE, crash, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::guest::{DiskManifest, DiskSource};
-use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply, HostRequest};
+use crate::domain::host_trial::HostTrial;
 use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::services::network::{HostKey, NetworkService};
@@ -19,6 +27,39 @@ const H1: &str = "cell1-host1";
 const H2: &str = "cell1-host2";
 const SERVER: Uuid = Uuid::from_u128(1);
 const STOP: HostCommand = HostCommand::StopGuest { grace_ms: 1000 };
+
+/// Actors that carry messages to the end of a test.
+struct Mailboxes;
+
+struct Mailbox {
+    address: Addr<ComputeHost>,
+    link: MailboxLink,
+}
+
+#[async_trait(?Send)]
+impl Harness for Mailboxes {
+    async fn connect(&self, end: Arc<dyn HostEnd>) -> Box<dyn Connection> {
+        let address = ComputeHost::carrying(end, 64).start();
+        Box::new(Mailbox { link: MailboxLink::new(address.clone(), &Env::system()), address })
+    }
+}
+
+#[async_trait(?Send)]
+impl Connection for Mailbox {
+    fn link(&self) -> &dyn HostLink {
+        &self.link
+    }
+
+    async fn cut(&self) {
+        self.address.do_send(Shutdown);
+        until("the actor ends", || async { !self.address.connected() }).await;
+    }
+}
+
+#[actix::test]
+async fn a_mailbox_keeps_the_promises_of_a_link() {
+    suite::all(&Mailboxes).await;
+}
 
 fn prepare(world: &HostFixture, disks: DiskSource) -> HostCommand {
     HostCommand::PrepareGuest { spec: Box::new(world.spec(SERVER, disks)) }
@@ -51,7 +92,7 @@ async fn move_a_guest(world: HostFixture) {
     assert_eq!(world.only_guest(&one.hosts, H1).await.unwrap().power_state, PowerState::Shutdown);
     assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
     assert_eq!(world.network.port(vif.port_id).await.unwrap().status, "ACTIVE");
-    one.hosts.guest_write(H1, SERVER, b"precious".to_vec(), DEADLINE).await.unwrap().unwrap();
+    one.hosts.trial(H1, HostTrial::GuestWrite { server: SERVER, bytes: b"precious".to_vec() }, DEADLINE).await.unwrap().unwrap();
     assert!(matches!(world.ask(&one.hosts, H1, SERVER, HostCommand::ExportDisks).await, HostReply::Refused { .. }), "it runs");
 
     assert_eq!(world.ask(&one.hosts, H1, SERVER, STOP).await, HostReply::Stopped { was_running: true });
@@ -89,7 +130,7 @@ async fn a_released_guest_comes_back_on_its_own_disks() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     world.run_guest(&cell.hosts, H1, SERVER).await;
-    cell.hosts.guest_write(H1, SERVER, b"precious".to_vec(), DEADLINE).await.unwrap().unwrap();
+    cell.hosts.trial(H1, HostTrial::GuestWrite { server: SERVER, bytes: b"precious".to_vec() }, DEADLINE).await.unwrap().unwrap();
     world.ask(&cell.hosts, H1, SERVER, STOP).await;
     let before = world.disk("cell1", H1, SERVER, "disk");
     for _ in 0..2 {
@@ -170,6 +211,20 @@ async fn repeated_reboots_under_one_fence_are_one_reboot() {
 }
 
 #[actix::test]
+async fn a_line_of_one_ask_is_typed_once() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    for ask in [1, 2, 1, 2] {
+        let query = HostQuery::TypeLine { server: SERVER, line: "uptime".into(), ask: Uuid::from_u128(ask) };
+        assert_eq!(cell.hosts.query(H1, query, DEADLINE).await, Ok(HostAnswer::Typed));
+    }
+    let answer = cell.hosts.query(H1, HostQuery::Console { server: SERVER }, DEADLINE).await;
+    let Ok(HostAnswer::Console(lines)) = answer else { panic!("{answer:?}") };
+    assert_eq!(lines.matches("reads uptime").count(), 2, "{lines}");
+}
+
+#[actix::test]
 async fn what_is_overtaken_while_it_waits_for_its_turn_does_nothing() {
     let world = world().await;
     let mut options = options();
@@ -202,9 +257,8 @@ async fn a_host_that_comes_back_has_nothing_of_broken_imports() {
         fs::write(incoming.join("disk"), b"half of it").unwrap();
     }
     assert_eq!(world.report(&cell.hosts, H1).await.guests.iter().filter(|guest| !guest.leftovers.is_empty()).count(), 2);
-    cell.hosts.crash(H1).unwrap();
-    until("the host is back", || async { cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report, DEADLINE).await.is_ok() })
-        .await;
+    assert!(crash(&cell.hosts, H1).await);
+    until("the host is back", || async { cell.hosts.query(H1, HostQuery::Report, DEADLINE).await.is_ok() }).await;
     assert!(world.only_guest(&cell.hosts, H1).await.unwrap().leftovers.is_empty());
     assert_eq!(world.disk("cell1", H1, SERVER, "disk"), before);
     assert!(!guests.join(Uuid::from_u128(77).to_string()).exists());
@@ -222,9 +276,8 @@ async fn late_requests_are_refused_and_repeats_get_their_reply() {
     assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
     let stale = HostReply::Stale { epoch: 1, attempt: stop.fence.attempt };
     assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale.clone()));
-    cell.hosts.crash(H1).unwrap();
-    until("the host is back", || async { cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report, DEADLINE).await.is_ok() })
-        .await;
+    assert!(crash(&cell.hosts, H1).await);
+    until("the host is back", || async { cell.hosts.query(H1, HostQuery::Report, DEADLINE).await.is_ok() }).await;
     assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale));
     assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
     // The same operation's next attempt still learns that the guest ran; another operation does not.
@@ -385,7 +438,7 @@ async fn a_broken_hypervisor_is_a_reply_and_a_dead_host_is_unknown() {
     assert!(matches!(world.ask(hosts, H1, SERVER, HostCommand::RemoveGuest).await, HostReply::Failed { .. }));
     let (died, ()) = futures::join!(hosts.request(H1, world.request(SERVER, STOP), DEADLINE), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        hosts.crash(H1).unwrap();
+        assert!(crash(hosts, H1).await);
     });
     assert!(matches!(died, Err(HostUnreachable::Unknown(_))), "{died:?}");
     until("the host is back", || async { hosts.standing(H1).is_up() }).await;

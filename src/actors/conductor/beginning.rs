@@ -33,6 +33,7 @@ use crate::saga::reset::{ResetTo, reset};
 use crate::saga::step_name::StepName;
 use crate::saga::tables::{Tables, waits_for};
 use crate::saga::world::World;
+use crate::virt::HostUnreachable;
 
 /// The longest wait of a request for an operation on the same server that is about to end.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
@@ -108,20 +109,21 @@ impl BeginOperation for ConductorHandle {
         match hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
             Ok(HostAnswer::Console(lines)) => Ok(lines),
             Ok(_) => Err(Refusal::Unavailable(reason!("host {host} answered a question for a console with something else"))),
-            Err(error) if hosts.standing(cell, host).await.is_up() => Err(Refusal::Unavailable(reason!("{error}"))),
+            Err(error) if hosts.standing(cell, host).await.is_up() => Err(unanswered(host, &error)),
             // As for operations that need a host that is down.
             Err(error) => Err(Refusal::Conflict(reason!("The console cannot be read: {error}"))),
         }
     }
 
     async fn type_line(&self, cell: &str, host: &str, server: Uuid, line: String) -> Result<(), Refusal> {
-        let typed = self.next().parts.world.hosts.query(cell, host, HostQuery::TypeLine { server, line }, QUERY_PATIENCE).await;
-        typed.map(drop).map_err(|error| Refusal::Unavailable(reason!("{error}")))
+        let world = &self.next().parts.world;
+        let query = HostQuery::TypeLine { server, line, ask: world.env.uuid() };
+        world.hosts.query(cell, host, query, QUERY_PATIENCE).await.map(drop).map_err(|error| unanswered(host, &error))
     }
 
     async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal> {
         let guest = self.next().parts.world.hosts.guest(cell, host, server, QUERY_PATIENCE).await;
-        guest.map_err(|error| Refusal::Unavailable(reason!("{error}")))
+        guest.map_err(|error| unanswered(host, &error))
     }
 
     async fn reset_state(&self, caller: &RequestContext, server: Uuid, to: ResetTo) -> Result<(), Refusal> {
@@ -129,8 +131,8 @@ impl BeginOperation for ConductorHandle {
     }
 
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal> {
-        let query = HostQuery::ForceComplete { operation: of.operation };
         let world = &self.next().parts.world;
+        let query = HostQuery::ForceComplete { operation: of.operation, ask: world.env.uuid() };
         tell_forced_end(world, of, Phase::Start).await;
         match world.hosts.query(&of.cell, &of.source, query, QUERY_PATIENCE).await {
             Ok(HostAnswer::Hastened(hastened)) => {
@@ -140,8 +142,16 @@ impl BeginOperation for ConductorHandle {
                 Ok(hastened)
             }
             Ok(_) => Ok(false),
-            Err(error) => Err(Refusal::Unavailable(reason!("{error}"))),
+            Err(error) => Err(unanswered(&of.source, &error)),
         }
+    }
+}
+
+/// Returns the refusal of what a host was asked and did not answer. A host whose release does not know the question will not answer later.
+fn unanswered(host: &str, error: &HostUnreachable) -> Refusal {
+    match error {
+        HostUnreachable::NotKnown { .. } => Refusal::Conflict(reason!("host {host}: {error}")),
+        HostUnreachable::NotDelivered(_) | HostUnreachable::Busy | HostUnreachable::Unknown(_) => Refusal::Unavailable(reason!("{error}")),
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
-use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, Upward};
+use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, MailboxLink, Upward};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Roster, Verdict, supervised};
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
@@ -165,7 +165,7 @@ impl HostsHere {
     }
 
     fn host_returned(&self, host: &str, address: Addr<ComputeHost>) {
-        self.parts.handle.hosts().opened(host, address, self.parts.options.hosts.max_requests);
+        self.parts.handle.hosts().opened(host, Arc::new(MailboxLink::new(address, &self.parts.env)));
     }
 
     fn revive_later(&self, host: String, ctx: &mut Context<Self>) {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::*;
 use crate::actors::cell::Cell;
 use crate::actors::supervision::Shutdown;
-use crate::actors::tests::fixture::{DEADLINE, options, start, until, world};
+use crate::actors::tests::fixture::{DEADLINE, crash, options, start, until, world};
 use crate::domain::host_protocol::HostQuery;
 use crate::domain::server::PowerState;
 use crate::domain::standing::{OffBy, Standing};
@@ -50,7 +50,7 @@ async fn a_host_that_dies_too_often_is_down_and_tried_later() {
         if let Ok(escalated) = escalations.try_recv() {
             break escalated;
         }
-        crashes += usize::from(hosts.crash(H1).is_ok());
+        crashes += usize::from(crash(&hosts, H1).await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert_eq!(crashes, 3);

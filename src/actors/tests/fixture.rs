@@ -28,11 +28,13 @@ use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_network::HostNetwork;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQuery, HostReply, HostReport, HostRequest};
+use crate::domain::host_trial::HostTrial;
 use crate::domain::notification::Notification;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::services::image::{Image, ImageService};
 use crate::services::network::{HostKey, NetworkService, NewPort};
+use crate::virt::HostUnreachable;
 
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
 pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
@@ -105,9 +107,10 @@ pub(in crate::actors) async fn world_on(env: Env) -> HostFixture {
     HostFixture { env, dir, images, network, oracle, outbox, faults, attempt: AtomicI64::new(0) }
 }
 
-/// No ticks, quick resumption.
+/// No ticks, quick resumption, trials.
 pub(in crate::actors) fn options() -> HostsHereOptions {
-    let hosts = HostOptions { tick: Duration::ZERO, resume_interval: Duration::from_millis(20), ..HostOptions::default() };
+    let resume_interval = Duration::from_millis(20);
+    let hosts = HostOptions { tick: Duration::ZERO, resume_interval, trials: true, ..HostOptions::default() };
     HostsHereOptions { hosts, ..HostsHereOptions::default() }
 }
 
@@ -256,6 +259,11 @@ pub(in crate::actors) async fn start(parts: HostsHereParts) -> Addr<HostsHere> {
     let address = HostsHere::new(parts, None).start();
     until("the hosts take requests", || async { hosts.iter().all(|host| directory.standing(&host.name).is_up()) }).await;
     address
+}
+
+/// Makes a host break down. False if it was not there.
+pub(in crate::actors) async fn crash(hosts: &HostDirectory, host: &str) -> bool {
+    matches!(hosts.trial(host, HostTrial::Crash, DEADLINE).await, Err(HostUnreachable::Unknown(_)))
 }
 
 /// Every file below a directory.

@@ -76,7 +76,7 @@ struct PlayedHost {
 
 #[async_trait]
 impl Hosts for PlayedHost {
-    async fn request(&self, _: &str, _: &str, request: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
+    async fn request(&self, _: &str, _: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
         let (reply, replied) = oneshot::channel();
         let _ = self.calls.send(ReceivedRequest { request, reply });
         replied.await.unwrap_or_else(|_| Err(HostUnreachable::Unknown("the test does not answer".into())))

@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::fault::{MessageFault, What};
 use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
-use crate::domain::reason;
 use crate::domain::standing::Standing;
 use crate::env::random::Random;
 use crate::virt::{HostUnreachable, Hosts};
@@ -130,15 +130,10 @@ pub struct NetworkedHosts {
 }
 
 impl NetworkedHosts {
-    async fn lost<T>(&self, what: &str, deadline: Duration) -> Result<T, HostUnreachable> {
-        tokio::time::sleep(deadline).await;
-        Err(HostUnreachable::Unknown(reason!("an experiment lost the {what}")))
-    }
-
-    async fn deliver(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+    async fn deliver(&self, cell: &str, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
         let title = title(host, &request);
         self.network.witness.delivered(host, request.fence);
-        let reply = self.inner.request(cell, host, request, deadline).await;
+        let reply = self.inner.request(cell, host, request).await;
         self.network.witness.note(format!("host   {title} -> {}", outcome(&reply)));
         reply
     }
@@ -150,7 +145,7 @@ impl NetworkedHosts {
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
             // The sender is gone; only the effect matters.
-            let _ = copy.deliver(&cell, &host, request, Duration::from_secs(60)).await;
+            let _ = timeout(Duration::from_secs(60), copy.deliver(&cell, &host, request)).await;
             drop(fault);
         });
     }
@@ -158,7 +153,7 @@ impl NetworkedHosts {
 
 #[async_trait]
 impl Hosts for NetworkedHosts {
-    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+    async fn request(&self, cell: &str, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
         let mut armed = self.network.fault_for(request.operation);
         let fault = armed.as_ref().map(|armed| armed.fault);
         if let Some(fault) = fault {
@@ -168,7 +163,7 @@ impl Hosts for NetworkedHosts {
         match fault {
             Some(MessageFault::LoseRequest) => {
                 drop(armed);
-                return self.lost("request", deadline).await;
+                return lost().await;
             }
             Some(MessageFault::Late(ms)) => tokio::time::sleep(Duration::from_millis(ms)).await,
             Some(MessageFault::Again(ms)) => {
@@ -179,12 +174,12 @@ impl Hosts for NetworkedHosts {
             Some(MessageFault::LoseReply) | None => {}
         }
         if self.network.is_cut(cell) {
-            return self.lost("request", deadline).await;
+            return lost().await;
         }
-        let reply = self.deliver(cell, host, request, deadline).await;
+        let reply = self.deliver(cell, host, request).await;
         drop(armed);
         if fault == Some(MessageFault::LoseReply) || self.network.is_cut(cell) {
-            return self.lost("reply", deadline).await;
+            return lost().await;
         }
         self.network.on_the_way().await;
         reply
@@ -192,7 +187,7 @@ impl Hosts for NetworkedHosts {
 
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
         if self.network.is_cut(cell) {
-            return self.lost("question", deadline).await;
+            return timeout(deadline, lost()).await.unwrap_or_else(|_| Err(HostUnreachable::late(deadline)));
         }
         self.inner.query(cell, host, query, deadline).await
     }
@@ -200,6 +195,11 @@ impl Hosts for NetworkedHosts {
     async fn standing(&self, cell: &str, host: &str) -> Standing {
         self.inner.standing(cell, host).await
     }
+}
+
+/// Waits for what never comes. Whoever waits for it has a deadline.
+async fn lost<T>() -> Result<T, HostUnreachable> {
+    std::future::pending().await
 }
 
 fn title(host: &str, request: &HostRequest) -> String {

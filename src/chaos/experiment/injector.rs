@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::fault::What;
 use super::plan::Call;
@@ -11,7 +12,12 @@ use crate::chaos::borders::{Outage, OutageGate};
 use crate::chaos::seams::Seams;
 use crate::db::Db;
 use crate::db::api::operations::Operations;
+use crate::domain::host_trial::HostTrial;
 use crate::saga::context::{Context, Place};
+use crate::virt::HostUnreachable;
+
+/// The time for a host to break down.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A clock that can jump.
 pub trait Jump: Send + Sync {
@@ -78,11 +84,15 @@ impl Injector {
                 Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::HostCrash { host } => {
-                self.cell_of(host)?.hosts.crash(host).map_err(|error| error.to_string())?;
-                Ok(Begun::Done)
+                match self.cell_of(host)?.hosts.trial(host, HostTrial::Crash, PATIENCE).await {
+                    // A host that breaks down does not answer.
+                    Err(HostUnreachable::Unknown(_)) => Ok(Begun::Done),
+                    Err(error) => Err(error.to_string()),
+                    Ok(_) => Err(format!("host {host} has not broken down")),
+                }
             }
             What::Driver { host, operation, times } => {
-                self.cell_of(host)?.hypervisor(host).ok_or_else(|| format!("host {host} has not started"))?;
+                self.cell_of(host)?;
                 self.seams.drivers.fail_next(host, *operation, *times);
                 Ok(Lasting::waiting(what, None))
             }

@@ -6,6 +6,7 @@ use futures::TryStreamExt;
 use uuid::Uuid;
 
 use cellshift::actors::root::Tree;
+use cellshift::domain::host_trial::{HostTrial, TrialOutcome};
 use cellshift::domain::instance::Instance;
 use cellshift::saga::steps::shelf;
 use cellshift::services::network::PortBinding;
@@ -109,7 +110,8 @@ pub async fn root_disk(tree: &Tree, server: Uuid) -> Option<Vec<u8>> {
         let (_, data) = tree.world.images.download(image).await.ok()?;
         return Some(data.try_collect::<Vec<_>>().await.ok()?.concat());
     }
-    let disks = tree.cell(&cell)?.hypervisor(&instance.host?)?.disks(server).ok()?;
+    let trial = tree.cell(&cell)?.hosts.trial(&instance.host?, HostTrial::Disks { server }, PATIENCE).await;
+    let Ok(Ok(TrialOutcome::Disks(disks))) = trial else { return None };
     let root = disks.into_iter().find(|disk| disk.name == "disk")?;
     std::fs::read(root.path).ok()
 }
@@ -119,7 +121,8 @@ pub async fn guest_writes(tree: &Tree, server: Uuid, bytes: &str) {
     let Some((cell, Instance { host: Some(host), .. })) = record(tree, server).await else { return };
     let Some(cell) = tree.cell(&cell) else { return };
     // A guest that is off writes nothing.
-    let _ = cell.hosts.guest_write(&host, server, bytes.as_bytes().to_vec(), PATIENCE).await;
+    let write = HostTrial::GuestWrite { server, bytes: bytes.as_bytes().to_vec() };
+    let _ = cell.hosts.trial(&host, write, PATIENCE).await;
 }
 
 /// Returns the state without hosts and ids: two servers with the same history have the same.

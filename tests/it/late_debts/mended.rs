@@ -1,5 +1,7 @@
 //! Debts of servers that were mended, or whose guest went on, before the debt was paid.
 
+use cellshift::domain::host_trial::HostTrial;
+
 use super::*;
 
 /// Makes a server in ERROR, because its source's guest could not be defined again. Returns its host, too. Returns none if a conductor has paid
@@ -76,7 +78,7 @@ fn a_debt_paid_twice_leaves_an_interrupted_guest_to_its_host() {
         let debt = stage.debts(server).await.pop().expect("a debt");
         let held = operations.hold(&debt, "another conductor", true).await.expect("the journal").expect("a hold");
         stage.power(&host, true).await;
-        stage.running.tree.cell("cell1").expect("a cell").hosts.resume_guests(&host, PATIENCE).await.expect("a look");
+        stage.trial(&host, HostTrial::ResumeGuests).await;
         assert!(stage.runs_on(server).await.is_empty());
         operations.release(debt.saga, held.lease_epoch).await.expect("a release");
         stage.running.tree.conductor.pay_debts().await;

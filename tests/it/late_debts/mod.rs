@@ -18,7 +18,7 @@ use cellshift::saga::tables::{self, table_of};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::client::{PATIENCE, id_of};
+use crate::client::id_of;
 use crate::cloud::difference;
 use crate::faults;
 use crate::faults::view::{View, view};

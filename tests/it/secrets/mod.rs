@@ -122,7 +122,7 @@ impl Watch {
 
 async fn disk_of(stage: &Stage, server: Uuid) -> Vec<u8> {
     let host = stage.admin.show(server).await["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
-    stage.disks(&host, server).remove("disk").expect("a root disk")
+    stage.disks(&host, server).await.remove("disk").expect("a root disk")
 }
 
 /// Deletes the server; then neither a file nor the free pages of a database contain its values.

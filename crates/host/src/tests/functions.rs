@@ -7,7 +7,7 @@ use cellshift_domain::host_network::{FunctionWish, HostNetwork, VirtualFunction}
 use cellshift_domain::host_protocol::{HostCommand, HostReply};
 use uuid::Uuid;
 
-use super::{World, start};
+use super::{World, obey, start};
 use crate::{Host, HostParts};
 
 const PORT: Uuid = Uuid::from_u128(0x50);
@@ -23,7 +23,7 @@ fn wish(port: Uuid, parent: &str) -> FunctionWish {
 async fn claim(world: &World, host: &Host, server: u128, functions: Vec<FunctionWish>) -> HostReply {
     let server = Uuid::from_u128(server);
     let command = HostCommand::Claim { holder: server, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions };
-    host.obey(world.request(server, command)).await
+    obey(host, world.request(server, command)).await
 }
 
 fn functions(reply: HostReply) -> Vec<VirtualFunction> {
@@ -48,7 +48,7 @@ async fn each_port_gets_a_free_function_of_its_device() {
     );
     assert!(host.lanes.claims().iter().all(|(holder, _)| *holder == Uuid::from_u128(1)), "a refused claim takes no room");
     functions(claim(&world, &host, 2, vec![wish(PORT, "ens1")]).await);
-    let dropped = host.obey(world.request(Uuid::from_u128(1), HostCommand::DropClaim { holder: Uuid::from_u128(1) })).await;
+    let dropped = obey(&host, world.request(Uuid::from_u128(1), HostCommand::DropClaim { holder: Uuid::from_u128(1) })).await;
     assert_eq!(dropped, HostReply::Done);
     functions(claim(&world, &host, 3, vec![wish(PORT, "ens2")]).await);
 }
@@ -72,7 +72,7 @@ async fn a_port_that_leaves_its_server_frees_its_function() {
     let parts = parts(&world);
     let (host, server, other) = (start(&parts).await, Uuid::from_u128(1), Uuid::from_u128(0x51));
     functions(claim(&world, &host, 1, vec![wish(PORT, "ens1"), wish(other, "ens1")]).await);
-    assert_eq!(host.obey(world.request(server, HostCommand::DetachVif { port_id: PORT })).await, HostReply::Done);
+    assert_eq!(obey(&host, world.request(server, HostCommand::DetachVif { port_id: PORT })).await, HostReply::Done);
     let later = start(&parts).await;
     for host in [&host, &later] {
         let left: Vec<Uuid> = host.lanes.claims().into_iter().flat_map(|(_, claim)| claim.functions.into_keys()).collect();

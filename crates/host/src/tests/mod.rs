@@ -3,6 +3,7 @@
 
 mod functions;
 mod pages;
+mod places;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,6 +23,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::lanes::digest;
+use crate::link::{Delivered, HostEnd};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::{Host, HostOptions, HostParts, HostPlace, HostSite, Upward};
@@ -86,6 +88,14 @@ impl World {
     }
 }
 
+/// Delivers a request for which the host has a place.
+async fn obey(host: &Host, request: HostRequest) -> HostReply {
+    match host.request(request).await {
+        Delivered::Answered(reply) => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
 async fn start(parts: &HostParts) -> Host {
     Host::start(parts.clone()).await.unwrap_or_else(|why| panic!("{why}"))
 }
@@ -96,11 +106,11 @@ async fn an_earlier_life_of_a_host_begins_nothing_more() {
     let parts = world.parts(Vec::new());
     let earlier = start(&parts).await;
     let claim = HostCommand::Claim { holder: server, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions: Vec::new() };
-    assert_eq!(earlier.obey(world.request(server, claim.clone())).await, HostReply::Done);
+    assert_eq!(obey(&earlier, world.request(server, claim.clone())).await, HostReply::Done);
     let later = start(&parts).await;
-    let refused = earlier.obey(world.request(server, HostCommand::DropClaim { holder: server })).await;
+    let refused = obey(&earlier, world.request(server, HostCommand::DropClaim { holder: server })).await;
     assert_eq!(refused, HostReply::Failed { reason: "the host was restarted meanwhile".into() });
-    assert_eq!(later.obey(world.request(server, claim)).await, HostReply::Done);
+    assert_eq!(obey(&later, world.request(server, claim)).await, HostReply::Done);
 }
 
 #[tokio::test]
@@ -110,7 +120,7 @@ async fn a_host_needs_nothing_but_tasks() {
     let upkeep = tokio::spawn(host.clone().keep_up());
     let obeying = |command| {
         let (host, request) = (host.clone(), world.request(server, command));
-        tokio::spawn(async move { host.obey(request).await })
+        tokio::spawn(async move { obey(&host, request).await })
     };
     let refused = obeying(HostCommand::StartGuest).await.unwrap();
     assert_eq!(refused, HostReply::Refused { reason: reason!("server {server} has no guest on host cell1-host1") });

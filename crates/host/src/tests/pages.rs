@@ -10,8 +10,9 @@ use cellshift_domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostRe
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::{World, start};
+use super::{World, obey, start};
 use crate::Host;
+use crate::link::HostEnd;
 use crate::virt::{HostUnreachable, Hosts};
 use cellshift_domain::standing::Standing;
 
@@ -25,12 +26,12 @@ struct Asked {
 
 #[async_trait]
 impl Hosts for Asked {
-    async fn request(&self, _: &str, _: &str, request: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
-        Ok(self.host.obey(request).await)
+    async fn request(&self, _: &str, _: &str, request: HostRequest) -> Result<HostReply, HostUnreachable> {
+        self.host.request(request).await.received()
     }
 
     async fn query(&self, _: &str, _: &str, query: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
-        let answer = self.host.answer(query).await.unwrap();
+        let answer = self.host.answer(query).await.received()?;
         self.sizes.lock().push(serde_json::to_vec(&answer).unwrap().len());
         Ok(answer)
     }
@@ -55,9 +56,9 @@ async fn full_host(world: &World) -> Arc<Asked> {
             sealed: None,
         };
         let prepare = HostCommand::PrepareGuest { spec: Box::new(spec) };
-        assert_eq!(host.obey(world.request(server, prepare)).await, HostReply::Done);
+        assert_eq!(obey(&host, world.request(server, prepare)).await, HostReply::Done);
         let claim = HostCommand::Claim { holder: server, resources: Resources::default(), functions: Vec::new() };
-        assert_eq!(host.obey(world.request(server, claim)).await, HostReply::Done);
+        assert_eq!(obey(&host, world.request(server, claim)).await, HostReply::Done);
     }
     Arc::new(Asked { host, sizes: Mutex::default() })
 }

@@ -12,8 +12,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use cellshift_domain::reason;
 use cellshift_domain::reason::Reason;
+use cellshift_domain::span::span;
 use cellshift_domain::standing::Standing;
+use chrono::TimeDelta;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -25,16 +28,39 @@ pub enum HostUnreachable {
     /// The request never reached the host: nothing was done or will be done.
     #[error("the host was not reached: {0}")]
     NotDelivered(Reason),
+    /// The host works on as many requests as it takes at once: this one is surely not done.
+    #[error("the host is busy: it works on as many requests as it takes at once")]
+    Busy,
+    /// The host's release does not know the message: it is surely not done.
+    #[error("the host's release {release} does not know the message")]
+    NotKnown {
+        /// The host's release.
+        release: String,
+    },
     /// No reply came before the deadline, or the host died: the request may be done, still run, or never begin.
     #[error("the host did not answer: {0}")]
     Unknown(Reason),
 }
 
+impl HostUnreachable {
+    /// Makes the reason when no reply has come within this time.
+    pub fn late(waited: Duration) -> HostUnreachable {
+        let waited = span(TimeDelta::from_std(waited).unwrap_or(TimeDelta::MAX));
+        HostUnreachable::Unknown(reason!("no reply within {waited}"))
+    }
+
+    /// True if the request may be done, or may still be done.
+    pub fn may_be_done(&self) -> bool {
+        matches!(self, HostUnreachable::Unknown(_))
+    }
+}
+
 /// All hosts of all cells, for sagas. Only a controller has it, never a host.
 #[async_trait]
 pub trait Hosts: Send + Sync {
-    /// Delivers the request and waits for the reply until the deadline. A second delivery is harmless.
-    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable>;
+    /// Delivers the request, and again every few seconds while the host works on it, and waits for the reply. Whoever has a deadline drops
+    /// the future then; a delivered request runs on. A second delivery is harmless.
+    async fn request(&self, cell: &str, host: &str, request: HostRequest) -> Result<HostReply, HostUnreachable>;
 
     /// Asks a question that changes nothing.
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable>;

@@ -12,7 +12,7 @@ use cellshift_domain::host_protocol::{HostCommand, HostQuery, HostRequest};
 use cellshift_domain::reason::Reason;
 use cellshift_domain::secret::Secret;
 use cellshift_env::Env;
-use cellshift_host::link::{Delivered, HostLink};
+use cellshift_host::link::{Delivered, HostEnd, HostLink};
 use cellshift_nats::{
     Acceptance, Answers, Arrivals, CellDesk, Connection, ConnectionOptions, Controllers, HostFacts, HostServer, LastWord, Life, Name,
     NatsLink, Presence, Rhythm, Welcome,
@@ -59,7 +59,7 @@ pub fn request(number: i64) -> HostRequest {
 
 /// A query that nothing but the number tells from others.
 pub fn query(number: u32) -> HostQuery {
-    HostQuery::TypeLine { server: Uuid::from_u128(7), line: number.to_string() }
+    HostQuery::TypeLine { server: Uuid::from_u128(7), line: number.to_string(), ask: Uuid::from_u128(number.into()) }
 }
 
 /// Opens a connection to a server, through a proxy if the address is the proxy's.
@@ -234,12 +234,34 @@ impl Agent {
     }
 
     pub async fn with(broker: &Broker, address: SocketAddr, host: &str, rhythm: Rhythm) -> Agent {
-        let place = broker.cell.host(Name::parse(host).unwrap());
-        let connection = connect(broker, address, &broker.agent(host).seed, place.inbox()).await;
+        let connection = agent_connection(broker, address, host).await;
         let (facts, end) = (watch::Sender::new(facts(8)), Arc::new(ScriptedEnd::new()));
-        let server = HostServer::start(Env::system(), connection.clone(), place, rhythm, facts.subscribe(), end.clone()).await;
-        Agent { server: server.unwrap(), end, facts, connection }
+        let server = serve(broker, connection.clone(), host, (rhythm, facts.subscribe()), end.clone()).await;
+        Agent { server, end, facts, connection }
     }
+}
+
+/// Opens the connection of a host's agent.
+async fn agent_connection(broker: &Broker, address: SocketAddr, host: &str) -> Arc<Connection> {
+    connect(broker, address, &broker.agent(host).seed, broker.cell.host(Name::parse(host).unwrap()).inbox()).await
+}
+
+/// Begins the life of an agent with this host's end.
+async fn serve(
+    broker: &Broker,
+    connection: Arc<Connection>,
+    host: &str,
+    (rhythm, facts): (Rhythm, watch::Receiver<HostFacts>),
+    end: Arc<dyn HostEnd>,
+) -> HostServer {
+    let place = broker.cell.host(Name::parse(host).unwrap());
+    HostServer::start(Env::system(), connection, place, rhythm, facts, end).await.unwrap()
+}
+
+/// Starts an agent with this host's end, and returns it with the sender of its facts.
+pub async fn agent_with(broker: &Broker, host: &str, end: Arc<dyn HostEnd>) -> (HostServer, watch::Sender<HostFacts>) {
+    let (connection, facts) = (agent_connection(broker, broker.address(), host).await, watch::Sender::new(facts(8)));
+    (serve(broker, connection, host, (quick(), facts.subscribe()), end).await, facts)
 }
 
 /// Returns facts with this number of processors.

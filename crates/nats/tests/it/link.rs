@@ -47,12 +47,12 @@ async fn a_host_says_why_it_does_nothing() {
     let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
     let link = controller.link_when_up("h1").await;
     agent.end.set(Mood::IsBusy);
-    assert_not_delivered(link.request(request(1), LONG).await, "busy");
-    assert_not_delivered(link.query(query(1), LONG).await, "busy");
+    assert_eq!(link.request(request(1), LONG).await, Err(HostUnreachable::Busy));
+    assert_eq!(link.query(query(1), LONG).await, Err(HostUnreachable::Busy));
     agent.end.set(Mood::IsOlder);
-    assert_not_delivered(link.request(request(1), LONG).await, "release 0.1.0 does not know");
+    assert_eq!(link.request(request(1), LONG).await, Err(HostUnreachable::NotKnown { release: "0.1.0".to_owned() }));
     agent.end.set(Mood::CannotTell);
-    assert_unknown(link.query(query(1), LONG).await, "log says why");
+    assert_unknown(link.query(query(1), LONG).await, "it cannot tell");
 }
 
 #[tokio::test]

@@ -10,3 +10,4 @@ mod proxy;
 mod questions;
 mod rights;
 mod scripted;
+mod suite;
