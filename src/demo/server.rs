@@ -160,8 +160,8 @@ impl Server {
     /// Checks that a host has no guest and no disk of this server.
     pub async fn check_gone_from(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
         let cell = stage.cell_handle(host).await?;
-        match cell.hosts.query(host, HostQuery::Report, PATIENCE).await {
-            Ok(HostAnswer::Report(report)) if report.guests.iter().all(|guest| guest.server != self.id) => Ok(()),
+        match cell.hosts.query(host, HostQuery::Guest { server: self.id }, PATIENCE).await {
+            Ok(HostAnswer::Guest(None)) => Ok(()),
             Ok(_) => Err(DemoError::Wrong(format!("host {host} still has something of server {}", self.name))),
             Err(error) => Err(DemoError::Wrong(error.to_string())),
         }
