@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{Actor, Handler, MessageResult};
 use async_trait::async_trait;
-use tokio::sync::oneshot;
+use futures::FutureExt;
 use uuid::Uuid;
 
 use super::{Acceptance, Begin, Conductor, ConductorHandle, Launch, Resume, Worker};
@@ -70,7 +70,8 @@ impl Drop for Beginning<'_> {
 impl BeginOperation for ConductorHandle {
     async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
         let conductors = self.clone();
-        // A task of its own, because the request is dropped when its client goes away.
+        // A task of its own, because the request is dropped when its client goes away. It runs on the caller's thread: beginnings use as many
+        // cores as requests do.
         let begun = tokio::spawn(async move { conductors.hand_over(context).await?.begin().await });
         begun.await.unwrap_or_else(|_| Err(broke_off()))
     }
@@ -179,32 +180,25 @@ pub(super) fn broke_off() -> Refusal {
 }
 
 impl Acceptance {
-    /// Has the conductor begin the operation, and waits until it has begun or is refused.
+    /// Begins the operation, and waits until it has begun or is refused.
     async fn begin(self) -> Result<Uuid, Refusal> {
-        // If the conductor's thread has ended, the task has, too.
-        let _ = self.start.send(());
-        self.beginning.await.unwrap_or_else(|_| Err(broke_off()))
+        self.beginning.await
     }
 }
 
 impl Handler<Begin> for Conductor {
     type Result = MessageResult<Begin>;
 
-    /// Begins aside from the actor's context: a conductor that dies or stands still breaks off no beginning.
     fn handle(&mut self, Begin { context, conductor, permit, within }: Begin, _: &mut <Self as Actor>::Context) -> Self::Result {
         let conductor = Worker::new(conductor, self.parts.clone());
-        let (start, started) = oneshot::channel();
-        let beginning = tokio::spawn(async move {
+        let beginning = async move {
             let _at_work = (permit, within);
-            if started.await.is_err() {
-                return Err(broke_off());
-            }
             let (kind, metrics) = (context.kind, conductor.parts.world.env.metrics().clone());
             let begun = conductor.begin(*context).await;
             metrics.operation_begun(kind.as_str(), outcome_of(&begun));
             begun
-        });
-        MessageResult(Acceptance { start, beginning })
+        };
+        MessageResult(Acceptance { beginning: beginning.boxed() })
     }
 }
 

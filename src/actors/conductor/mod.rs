@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -70,13 +70,11 @@ pub struct Begin {
     pub within: Within,
 }
 
-/// The reply to [`Begin`]: the conductor has the request, and begins the operation when the caller has the reply. If the caller has turned to
-/// another conductor meanwhile, nothing begins.
+/// The reply to [`Begin`]: the conductor has the request, and the caller now carries the beginning out. If the caller has turned to another
+/// conductor meanwhile, nothing begins.
 pub struct Acceptance {
-    /// Starts the beginning. Nothing begins when it is dropped instead.
-    start: oneshot::Sender<()>,
-    /// Ends with the operation's id, or with the refusal. Goes on when the conductor dies.
-    beginning: JoinHandle<Result<Uuid, Refusal>>,
+    /// Ends with the operation's id, or with the refusal. Needs the conductor no more, and does nothing before it is awaited.
+    beginning: BoxFuture<'static, Result<Uuid, Refusal>>,
 }
 
 /// Runs a saga. Counts as a message until it is handled.
