@@ -11,7 +11,7 @@ use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
-use crate::saga::context::{LiveMigrateRequest, Request, ResizeRequest};
+use crate::saga::context::{Kind, LiveMigrateRequest, Request, ResizeRequest};
 use crate::saga::error::StepError;
 use crate::saga::explanation::{Explanation, HostVerdict};
 use crate::saga::flavor_change;
@@ -54,6 +54,14 @@ impl Choice {
                 cross_cell_allowed: self.cell != cell,
             })),
         }
+    }
+}
+
+/// Returns the operation of [`Choice::request`] for a move of this kind.
+pub(super) fn operation(kind: MoveKind) -> Kind {
+    match kind {
+        MoveKind::Live => Kind::LiveMigrate,
+        MoveKind::Cold => Kind::Resize,
     }
 }
 

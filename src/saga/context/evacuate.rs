@@ -82,6 +82,10 @@ impl Part for Evacuate {
 
     chooses_a_host!();
 
+    fn forced_host(&self) -> Option<&str> {
+        self.request.host.as_deref().filter(|_| self.request.forced)
+    }
+
     fn host_need(&self) -> HostNeed {
         HostNeed::SourceDown
     }

@@ -65,6 +65,10 @@ impl Part for LiveMigrate {
 
     chooses_a_host!();
 
+    fn forced_host(&self) -> Option<&str> {
+        self.request.host.as_deref().filter(|_| self.request.forced)
+    }
+
     fn host_need(&self) -> HostNeed {
         HostNeed::Source
     }

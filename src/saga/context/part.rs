@@ -151,6 +151,11 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
         false
     }
 
+    /// The host onto which the caller forced the server past the scheduler; none if nothing was forced.
+    fn forced_host(&self) -> Option<&str> {
+        None
+    }
+
     /// True if the guest runs once the operation is done. After an undone one it runs if it ran before.
     fn runs_when_done(&self) -> bool {
         self.ran_before()

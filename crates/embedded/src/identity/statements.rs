@@ -24,7 +24,7 @@ macro_rules! find {
 
         /// Returns the row with this id. NotFound if there is none.
         pub fn find(conn: &mut Conn, id: &str) -> Result<$row, DbError> {
-            by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("{} {id}", $word)))
+            by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("{}: {id}", $word)))
         }
     };
 }

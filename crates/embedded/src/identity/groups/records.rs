@@ -72,7 +72,7 @@ pub fn remove_member(conn: &mut Conn, group_id: &str, user_id: &str) -> Result<(
             diesel::delete(user_group_members::table.find((group_id, user_id))).execute(conn)?;
             Ok(())
         }
-        false => Err(DbError::NotFound(format!("user {user_id} in group {group_id}"))),
+        false => Err(DbError::NotFound(format!("user {user_id} in group: {group_id}"))),
     }
 }
 
