@@ -65,10 +65,10 @@ pub fn without_functions(query: &Query) -> Query {
 mod tests {
     use super::*;
     use crate::port_providers::PortProviders;
-    use cellshift_domain::reason;
-    use cellshift_domain::reason::Reason;
     use cellshift_domain::host_network::{HostNetwork, vnic_trait};
     use cellshift_domain::port_request::RequestForm;
+    use cellshift_domain::reason;
+    use cellshift_domain::reason::Reason;
 
     const HOST: Uuid = Uuid::from_u128(1);
 

@@ -36,6 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::failure::{Failure, FailureKind};
+use cellshift_domain::reason;
 use cellshift_env::Env;
 use cellshift_env::turns::Turns;
 use cellshift_store::{Conn, Db, DbError};
