@@ -139,7 +139,7 @@ impl Part for Create {
     }
 
     /// The request comes long before the choice of the cell that records the action.
-    fn asked_at(&self) -> Option<DateTime<Utc>> {
+    fn began_at(&self) -> Option<DateTime<Utc>> {
         Some(self.request.instance.instance.created_at)
     }
 

@@ -167,7 +167,7 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     }
 
     /// The time of the action's beginning, if that is not the time of its record.
-    fn asked_at(&self) -> Option<DateTime<Utc>> {
+    fn began_at(&self) -> Option<DateTime<Utc>> {
         None
     }
 

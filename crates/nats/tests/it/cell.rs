@@ -131,12 +131,12 @@ pub struct Directory {
     name: String,
     broker_cell: cellshift_nats::CellAddress,
     connection: Arc<Connection>,
-    hosts: Mutex<BTreeMap<Name, Known>>,
+    hosts: Mutex<BTreeMap<Name, AgentRecord>>,
     questions: Mutex<Vec<(Name, String)>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct AgentRecord {
     accepted: Option<Life>,
     link: Option<Arc<NatsLink>>,
     reports: Vec<Presence>,
@@ -152,12 +152,12 @@ impl Directory {
 
     /// Returns the reports of a host's agent.
     pub fn reports(&self, host: &str) -> Vec<Presence> {
-        self.of(host, |known| known.reports.clone())
+        self.of(host, |record| record.reports.clone())
     }
 
     /// Returns the goodbyes of a host's agent that were written down.
     pub fn goodbyes(&self, host: &str) -> Vec<LastWord> {
-        self.of(host, |known| known.goodbyes.clone())
+        self.of(host, |record| record.goodbyes.clone())
     }
 
     /// Returns the questions that this controller has answered.
@@ -165,7 +165,7 @@ impl Directory {
         self.questions.lock().clone()
     }
 
-    fn of<T>(&self, host: &str, value: impl Fn(&Known) -> T) -> T {
+    fn of<T>(&self, host: &str, value: impl Fn(&AgentRecord) -> T) -> T {
         value(self.hosts.lock().entry(Name::parse(host).unwrap()).or_default())
     }
 }
