@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_host_is_not_told_as_off() {
+    fn a_silent_host_is_not_shown_as_off() {
         let shown = |forced: bool, standing: Value| state(&json!({"state": "down", "forced_down": forced, "standing": standing}));
         let silent = json!({"state": "silent", "since": "2026-11-20T12:00:00Z", "reason": "no connection"});
         assert_eq!(shown(false, silent), "silent since 2026-11-20T12:00:00Z");

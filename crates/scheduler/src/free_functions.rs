@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_bandwidth_is_told_as_such() {
+    fn too_little_bandwidth_is_the_reason() {
         let mut greedy = port(10, true);
         greedy.groups[0].resources.insert(EGRESS_BANDWIDTH.to_owned(), 1001);
         assert_eq!(chosen(&["ens1"], &[greedy], None).unwrap_err(), reason!("no provider of its network gives {EGRESS_BANDWIDTH} 1001"));

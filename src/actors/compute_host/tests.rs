@@ -225,7 +225,7 @@ async fn a_line_of_one_ask_is_typed_once() {
 }
 
 #[actix::test]
-async fn what_is_overtaken_while_it_waits_for_its_turn_does_nothing() {
+async fn a_request_that_is_overtaken_in_the_queue_does_nothing() {
     let world = world().await;
     let mut options = options();
     options.hosts.latencies.insert(Operation::CopyDisks, Duration::from_secs(3600));

@@ -272,7 +272,7 @@ async fn an_operation_that_waits_makes_room_for_its_servers_delete() {
 }
 
 #[actix::test]
-async fn a_refusal_that_is_not_journalled_is_told_as_unavailable() {
+async fn a_refusal_that_is_not_journalled_is_unavailable() {
     let played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
@@ -420,7 +420,7 @@ async fn a_debt_that_is_being_tried_keeps_no_request_waiting() {
 }
 
 #[actix::test]
-async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
+async fn a_request_behind_an_operation_that_cannot_end_reads_why() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;

@@ -61,7 +61,7 @@ async fn until_idle(conductor: &Worker) {
 }
 
 #[actix::test]
-async fn what_a_dead_conductor_leaves_is_gone_on_with_by_another() {
+async fn another_conductor_continues_the_work_of_a_dead_one() {
     let mut played = play_leased(LEASE).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let (server, saga) = begun(&played, &one).await;
@@ -104,7 +104,7 @@ async fn a_conductor_that_dies_breaks_off_no_beginning() {
 }
 
 #[actix::test]
-async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
+async fn a_conductor_that_stood_still_lets_go_when_it_wakes() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let (server, saga) = begun(&played, &one).await;
@@ -176,7 +176,7 @@ async fn a_stuck_migration_loses_its_lease_under_a_live_conductor() {
 }
 
 #[actix::test]
-async fn who_dies_while_it_pays_a_debt_keeps_nobody_from_it() {
+async fn a_payer_that_dies_blocks_no_other_payer() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let server = owed(&played, &["start_guest"]).await;

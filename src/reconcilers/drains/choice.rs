@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_with_one_reason_are_told_together() {
+    fn hosts_with_one_reason_stand_together() {
         let refusals = |pairs: &[(&str, &'static str)]| by_reason(pairs.iter().map(|(reason, host)| ((*reason).to_owned(), *host)));
         assert_eq!(refusals(&[]), "");
         assert_eq!(refusals(&[("full", "h1"), ("no such trait", "h2"), ("no such trait", "h3")]), "no such trait (2 hosts); full (h1)");

@@ -31,7 +31,7 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<Sealed>,
     /// The project's room. Requests of older releases have none, and are not limited.
-    #[serde(default = "CheckedRoom::final_word")]
+    #[serde(default = "CheckedRoom::without_second_check")]
     pub room: CheckedRoom,
 }
 

@@ -86,7 +86,7 @@ async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<MigrationActor>
 }
 
 #[actix::test]
-async fn it_tells_how_the_saga_ended_and_stops() {
+async fn a_migration_reports_the_end_of_its_saga_and_stops() {
     let mut played = play().await;
     let (saga, _parent, _migration, mut heard) = migration(&played).await;
     played.next_request().await.done();
@@ -105,7 +105,7 @@ async fn its_death_is_noticed_and_says_nothing_of_the_saga() {
 }
 
 #[actix::test]
-async fn one_whose_lease_another_took_does_no_more() {
+async fn a_migration_without_its_lease_does_no_more() {
     let mut played = play().await;
     let (saga, _parent, _migration, mut heard) = migration(&played).await;
     let call = played.next_request().await;

@@ -57,7 +57,7 @@ async fn a_password_by_names_gives_a_scoped_token_with_a_catalog() {
 }
 
 #[actix_web::test]
-async fn a_wrong_password_is_told_in_the_form_that_clients_read() {
+async fn a_wrong_password_has_the_answer_that_clients_read() {
     let world = testkit::world().await;
     let app = served(&world).await;
     let answer = send(&app, request(Method::POST, "", "/identity/v3/auth/tokens", login("demo", "wrong")).to_request()).await;

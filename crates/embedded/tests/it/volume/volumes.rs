@@ -89,7 +89,7 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
 }
 
 #[actix_web::test]
-async fn another_project_sees_nothing_and_bad_input_is_told() {
+async fn another_project_sees_nothing_and_bad_input_is_400() {
     let world = testkit::world().await;
     let app = served(&world).await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
