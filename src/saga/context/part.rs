@@ -215,28 +215,44 @@ impl View for ServerFacts {
     }
 }
 
-/// Lets a part be used as the facts that it shares with all parts, and makes its `begin`: from the facts and the `request`, or from the facts
-/// alone (`of nothing`). Then come the other fields, with what they are at the beginning.
+/// Declares a part: the facts that it shares with all parts, for which it can be used, then the request (`of Request`; `of nothing` if the facts
+/// say all), then its own fields. `Part::begin` makes it from the facts and the request, with each own field empty. A part that is declared
+/// without `of` has a `begin` of its own.
 macro_rules! part {
-    ($part:ident of nothing $(, $field:ident: $value:expr)*) => {
-        part!($part);
+    ($(#[$doc:meta])* $part:ident of nothing { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        part! { $(#[$doc])* $part { $($(#[$attribute])* $field: $type,)* } }
 
         impl $part {
             pub(super) fn begin(facts: $crate::saga::context::ServerFacts, (): ()) -> $part {
-                $part { facts, $($field: $value),* }
+                $part { facts, $($field: Default::default(),)* }
             }
         }
     };
-    ($part:ident of $request:ty $(, $field:ident: $value:expr)*) => {
-        part!($part);
+    ($(#[$doc:meta])* $part:ident of $request:ty { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        part! {
+            $(#[$doc])*
+            $part {
+                #[serde(with = "crate::saga::context::as_request")]
+                request: $request,
+                $($(#[$attribute])* $field: $type,)*
+            }
+        }
 
         impl $part {
             pub(super) fn begin(facts: $crate::saga::context::ServerFacts, request: $request) -> $part {
-                $part { facts, request, $($field: $value),* }
+                $part { facts, request, $($field: Default::default(),)* }
             }
         }
     };
-    ($part:ident) => {
+    ($(#[$doc:meta])* $part:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+        pub struct $part {
+            #[serde(flatten)]
+            pub facts: $crate::saga::context::ServerFacts,
+            $($(#[$attribute])* pub $field: $type,)*
+        }
+
         impl std::ops::Deref for $part {
             type Target = $crate::saga::context::ServerFacts;
 
