@@ -45,15 +45,10 @@ impl EmbeddedNetwork {
         let now = self.now();
         let blank = QosPolicy {
             id: self.new_id(),
-            name: String::new(),
             project_id,
-            description: String::new(),
-            shared: false,
-            is_default: false,
-            tags: Vec::new(),
-            rules: Vec::new(),
             created_at: now,
             updated_at: now,
+            ..QosPolicy::default()
         };
         let policy = patched(&blank, &checked(QOS_POLICY_ITSELF, attributes, true)?)?;
         self.write(None, move |conn| {
