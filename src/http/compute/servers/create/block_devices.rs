@@ -334,6 +334,22 @@ async fn volume(
     Ok(disk)
 }
 
+/// Returns a thing of the volume service that the caller may use, by the id in the request.
+async fn existing<T>(
+    caller: &RequestContext,
+    (kind, id): (&str, &str),
+    read: impl AsyncFnOnce(Uuid) -> Result<T, ServiceError>,
+    project_of: fn(&T) -> &str,
+) -> Result<T, ApiError> {
+    let unknown = || invalid(&format!("failed to get {kind} {id}."));
+    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
+    match read(uuid).await {
+        Ok(thing) if project_of(&thing) == caller.project_id || caller.is_admin() => Ok(thing),
+        Ok(_) | Err(ServiceError::NotFound(_)) => Err(unknown()),
+        Err(error) => Err(service_error(error)),
+    }
+}
+
 async fn existing_snapshot(
     api: &ComputeApi,
     caller: &RequestContext,
@@ -341,19 +357,12 @@ async fn existing_snapshot(
     device: &Demand<'_>,
     id: &str,
 ) -> Result<Snapshot, ApiError> {
-    let unknown = || invalid(&format!("failed to get snapshot {id}."));
-    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
-    let snapshot = match api.volumes.snapshot(uuid).await {
-        Ok(snapshot) if snapshot.project_id == caller.project_id || caller.is_admin() => snapshot,
-        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
-        Err(error) => return Err(service_error(error)),
-    };
+    let read = async |uuid| api.volumes.snapshot(uuid).await;
+    let snapshot = existing(caller, ("snapshot", id), read, |snapshot| &snapshot.project_id).await?;
     if snapshot.status != "available" {
         return Err(invalid(&format!("the snapshot {id} is {}.", snapshot.status)));
     }
-    if device.boot_index == Some(0) && request.image.is_empty() && !snapshot.bootable {
-        return Err(bad_request(format!("Block Device {id} is not bootable.")));
-    }
+    check_bootable(request, device, id, snapshot.bootable)?;
     Ok(snapshot)
 }
 
@@ -364,22 +373,22 @@ async fn existing_volume(
     device: &Demand<'_>,
     id: &str,
 ) -> Result<Uuid, ApiError> {
-    let unknown = || invalid(&format!("failed to get volume {id}."));
-    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
-    let volume = match api.volumes.volume(uuid).await {
-        Ok(volume) if volume.project_id == caller.project_id || caller.is_admin() => volume,
-        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
-        Err(error) => return Err(service_error(error)),
-    };
+    let read = async |uuid| api.volumes.volume(uuid).await;
+    let volume = existing(caller, ("volume", id), read, |volume| &volume.project_id).await?;
     if let Some(why) = volume.refuses_servers() {
         return Err(bad_request(why));
     }
     if request.max_count > 1 && !volume.multiattach {
         return Err(bad_request("Cannot attach one or more volumes to multiple instances"));
     }
-    // If the request also names an image, the volume need not be bootable, as in Nova.
-    if device.boot_index == Some(0) && request.image.is_empty() && !volume.bootable {
+    check_bootable(request, device, id, volume.bootable)?;
+    Ok(volume.id)
+}
+
+/// Refuses a root disk that is not bootable. If the request also names an image, the root disk need not be bootable, as in Nova.
+fn check_bootable(request: &NewServerRequest, device: &Demand<'_>, id: &str, bootable: bool) -> Result<(), ApiError> {
+    if device.boot_index == Some(0) && request.image.is_empty() && !bootable {
         return Err(bad_request(format!("Block Device {id} is not bootable.")));
     }
-    Ok(uuid)
+    Ok(())
 }
