@@ -63,7 +63,8 @@ const STEPS: &[Step] = &[
     Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes)))
         .within(Deadline::Within(600))
         .idle(asks_for_no_volumes),
-    Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_from_target))).within(Deadline::WithoutProgress(60)),
+    Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_from_target)))
+        .within(Deadline::WithoutProgress(60)),
     // As in a move: no guest runs before a commit has named its owner.
     Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown))),
     Step::forward_or_back(StepName::StartGuest, work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),

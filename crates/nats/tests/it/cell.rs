@@ -126,6 +126,24 @@ impl Controller {
     }
 }
 
+/// A controller and an agent of the host `h1` at one server, and the link between them.
+pub struct Linked {
+    pub broker: Broker,
+    pub controller: Controller,
+    pub agent: Agent,
+    pub link: Arc<NatsLink>,
+}
+
+impl Linked {
+    /// Starts them, and returns when the agent takes requests.
+    pub async fn start() -> Linked {
+        let broker = Broker::start(&["h1"]).await;
+        let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
+        let link = controller.link_when_up("h1").await;
+        Linked { broker, controller, agent, link }
+    }
+}
+
 /// The agents that a controller knows.
 pub struct Directory {
     name: String,

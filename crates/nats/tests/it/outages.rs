@@ -11,7 +11,7 @@ use cellshift_nats::{Connection, ConnectionOptions, Life, NatsLink};
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::cell::{Agent, Controller, options, query, quick, request, until};
+use crate::cell::{Agent, Controller, Linked, options, query, quick, request, until};
 use crate::link::{assert_not_delivered, assert_unknown};
 use crate::proxy::{Proxy, Way};
 use crate::scripted::Mood;
@@ -40,9 +40,7 @@ async fn a_request_that_nobody_hears_is_not_delivered() {
 
 #[tokio::test]
 async fn without_a_server_nothing_is_delivered_then_or_later() {
-    let mut broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let Linked { mut broker, controller, agent, link } = Linked::start().await;
     broker.kill();
     until("the controller knows", || !controller.connection.is_connected()).await;
     let began = Instant::now();
@@ -61,9 +59,7 @@ async fn without_a_server_nothing_is_delivered_then_or_later() {
 
 #[tokio::test]
 async fn a_request_in_flight_survives_a_restart_of_the_server() {
-    let mut broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let Linked { mut broker, controller: _controller, agent, link } = Linked::start().await;
     agent.end.set(Mood::Holds);
     let kill = async {
         until("the request is at work", || agent.end.requests().len() == 1).await;
