@@ -76,7 +76,8 @@ fn microversions(row: &Row) -> String {
 fn let_in(row: &Row) -> String {
     // 404 is also the answer for those from whom the project's things are hidden.
     let is_hidden = |caller: &str| row.answers.success == 404 && ["other", "service"].contains(&caller);
-    let callers: Vec<&str> = CALLERS.into_iter().filter(|caller| row.status_for(caller) == row.answers.success && !is_hidden(caller)).collect();
+    let callers: Vec<&str> =
+        CALLERS.into_iter().filter(|caller| row.status_for(caller) == row.answers.success && !is_hidden(caller)).collect();
     let words = LET_IN.iter().find(|(group, _)| *group == callers).map(|(_, words)| (*words).to_owned());
     match row.answers.open {
         true => "everybody".to_owned(),
