@@ -113,7 +113,7 @@ pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
     let filters = vec![("cell", cell), ("state", state.map(|state| state.word().to_owned()))];
     let list = List { path: "/hosts", key: "hosts", id: "name", filters };
     let read = async |client: &Client| {
-        let mut answer = list.read(client, if narrows { Some(u32::MAX) } else { order.reads(limit) }).await?;
+        let mut answer = list.read(client, if narrows { Some(u32::MAX) } else { order.read_limit(limit) }).await?;
         select::Selection::read(client, names.clone(), aggregate.as_deref()).await?.narrow(&mut answer["hosts"])?;
         Ok::<Value, Failure>(answer)
     };

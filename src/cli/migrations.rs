@@ -84,7 +84,7 @@ pub(super) fn list(options: Migrations) -> Result<ExitCode, Failure> {
         };
         let filters = vec![("saga", (!all).then(moves)), ("server", server), ("status", status.clone())];
         let list = List { path: "/migrations", key: "migrations", id: "uuid", filters };
-        let mut answer = list.read(client, order.reads(limit)).await?;
+        let mut answer = list.read(client, order.read_limit(limit)).await?;
         let now = Env::system().now();
         let row = |migration: &Value| row(migration, now);
         order.arrange(&mut answer[list.key], limit, row);

@@ -81,7 +81,7 @@ impl<L: Sorted> Order<L> {
     }
 
     /// Returns the number of entries to read for a list of this length: all if they are to be sorted.
-    pub(super) fn reads(&self, limit: Option<u32>) -> Option<u32> {
+    pub(super) fn read_limit(&self, limit: Option<u32>) -> Option<u32> {
         if self.sort.is_some() { Some(u32::MAX) } else { limit }
     }
 
