@@ -31,7 +31,7 @@ statements::in_domains!(user_groups, Group, "group");
 pub fn update(conn: &mut Conn, id: &str, changes: &GroupChanges) -> Result<Group, DbError> {
     let mut group = find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, &group.domain_id, name, id)?;
+        check_name_is_free(conn, &group.domain_id, name, id)?;
         group.name.clone_from(name);
     }
     group.description = changes.description.clone().unwrap_or(group.description);
