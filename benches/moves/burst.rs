@@ -8,7 +8,7 @@ use futures::future::join_all;
 use uuid::Uuid;
 
 use crate::floor;
-use crate::measure::{Requests, Row, Scale, What, difference};
+use crate::measure::{Cost, Requests, Row, Scale, What, difference};
 use crate::stage::Stage;
 
 const CLIENTS: usize = 8;
@@ -48,13 +48,11 @@ pub async fn measure(burst: Burst) -> String {
     let created: Vec<Uuid> = join_all((0..CLIENTS).map(client)).await.concat();
     join_all(created.iter().map(|server| stage.events.until(*server, "instance.create.end"))).await;
     let whole = began.elapsed();
-    let mut commits = difference(&before, &stage.calls());
-    commits.pop();
-    commits.iter_mut().for_each(|count| *count = count.div_ceil(created.len() as u64));
+    let cost = Cost::of_each(difference(&before, &stage.calls()), created.len());
     join_all(created.iter().map(|server| stage.rest(*server))).await;
     let by_host = servers_by_host(&stage).await;
     assert_eq!(by_host.values().sum::<usize>(), burst.servers, "every server has a host");
-    let mut rows = [Row { commits, ..Row::new(What::Create, CLIENTS) }];
+    let mut rows = [Row { cost, ..Row::new(What::Create, CLIENTS) }];
     let scale = Scale { bursts: burst.floors, ..Scale::QUICK };
     floor::of_commits(&stage.strike().await, &scale, &mut rows).await;
     line(burst, &by_host, whole, &rows[0])

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::measure::{Requests, Row, Scale, What, create, delete, difference};
+use crate::measure::{Cost, Requests, Row, Scale, What, create, delete, difference};
 use crate::sample::Times;
 use crate::stage::Stage;
 
@@ -37,14 +37,12 @@ pub async fn measure(stage: &Stage, requests: &Requests, scale: &Scale) -> Row {
     };
     let whole = began.elapsed();
     assert_eq!(ended["servers"]["moved"], json!(servers.len()), "{ended:#}");
-    let mut commits = difference(&before, &stage.calls());
-    let reads = commits.pop().unwrap_or_default() / servers.len() as u64;
-    commits.iter_mut().for_each(|count| *count = count.div_ceil(servers.len() as u64));
+    let cost = Cost::of_each(difference(&before, &stage.calls()), servers.len());
     enable_hosts(stage).await;
     join_all(servers.iter().map(|server| delete(stage, *server))).await;
     let mut times = Times::default();
     times.push(whole);
-    Row { times, commits, reads, ..Row::new(What::Drain, servers.len()) }
+    Row { times, cost, ..Row::new(What::Drain, servers.len()) }
 }
 
 /// Enables the hosts that the drain has disabled.

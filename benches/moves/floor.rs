@@ -46,8 +46,8 @@ pub async fn of_commits(databases: &Databases, scale: &Scale, rows: &mut [Row]) 
     }
     let disk = Disk::make(databases.folder());
     let mut next = 0;
-    for row in rows.iter_mut().filter(|row| !row.commits.is_empty()) {
-        let order = spread(&row.commits);
+    for row in rows.iter_mut().filter(|row| !row.cost.commits.is_empty()) {
+        let order = spread(&row.cost.commits);
         let rounds = if row.at_once == 1 { scale.alone } else { scale.bursts };
         for _ in 0..rounds {
             let (disk, order, hashes) = (&disk, &order, disks::hashes(row.what));

@@ -67,18 +67,33 @@ pub struct Row {
     pub times: Times,
     /// The duration of a whole burst: the median of the bursts.
     pub whole: Option<Duration>,
-    /// The durable commits of one operation per database, in the order of the stage's databases; none for a read.
-    pub commits: Vec<u64>,
-    /// The read-only calls of one operation in all databases.
-    pub reads: u64,
+    pub cost: Cost,
     /// The size of a read's answer in bytes.
     pub bytes: usize,
     pub floor: Times,
 }
 
+/// The calls of the databases by one operation.
+#[derive(Clone, Default)]
+pub struct Cost {
+    /// The durable commits per database, in the order of the stage's databases; none for a read.
+    pub commits: Vec<u64>,
+    /// The read-only calls in all databases.
+    pub reads: u64,
+}
+
+impl Cost {
+    /// Divides the [`difference`] that these operations made among them.
+    pub fn of_each(mut calls: Vec<u64>, operations: usize) -> Cost {
+        let reads = calls.pop().unwrap_or_default() / operations as u64;
+        let commits = calls.iter().map(|count| count.div_ceil(operations as u64)).collect();
+        Cost { commits, reads }
+    }
+}
+
 impl Row {
     pub fn new(what: What, at_once: usize) -> Row {
-        Row { what, at_once, times: Times::default(), whole: None, commits: Vec::new(), reads: 0, bytes: 0, floor: Times::default() }
+        Row { what, at_once, times: Times::default(), whole: None, cost: Cost::default(), bytes: 0, floor: Times::default() }
     }
 
     /// True if one time was taken for all servers together.
@@ -91,10 +106,10 @@ impl Row {
 pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
     let requests = Requests::look_up(stage).await;
     let mut rows = one_at_a_time(stage, &requests, scale).await;
-    let counted: Vec<(What, Vec<u64>)> = rows.iter().map(|row| (row.what, row.commits.clone())).collect();
+    let counted: Vec<(What, Vec<u64>)> = rows.iter().map(|row| (row.what, row.cost.commits.clone())).collect();
     let mut bursts = at_once(stage, &requests, scale).await;
     for row in &mut bursts {
-        row.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
+        row.cost.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
     }
     rows.extend(bursts);
     rows.extend(within::measure(stage, &requests, scale).await);
@@ -201,7 +216,7 @@ pub fn usual(row: Row, counts: &[Vec<u64>]) -> Row {
         all[all.len() / 2]
     };
     let kinds = counts.first().map_or(1, Vec::len);
-    Row { commits: (0..kinds - 1).map(median).collect(), reads: median(kinds - 1), ..row }
+    Row { cost: Cost { commits: (0..kinds - 1).map(median).collect(), reads: median(kinds - 1) }, ..row }
 }
 
 async fn at_once(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec<Row> {

@@ -105,11 +105,11 @@ fn footnote(text: &mut String, row: &Row) {
     let measured = row.times.len();
     let _ = match row.bytes {
         0 => {
-            let all: u64 = row.commits.iter().sum();
+            let all: u64 = row.cost.commits.iter().sum();
             writeln!(
                 text,
                 "{:?}: {measured} measured; {all} transactions (api, services, cells: {:?}), {} reads",
-                row.what, row.commits, row.reads
+                row.what, row.cost.commits, row.cost.reads
             )
         }
         bytes => writeln!(text, "{:?}: {measured} measured; {bytes} bytes", row.what),

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::measure::{Requests, Row, Scale, What, create, delete, difference, seen, usual};
+use crate::measure::{Cost, Requests, Row, Scale, What, create, delete, difference, seen, usual};
 use crate::sample::Times;
 use crate::stage::Stage;
 
@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Measures all rows.
 pub async fn measure(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec<Row> {
     let mut rows = one_at_a_time(stage, requests, scale).await;
-    let counted: Vec<(What, Vec<u64>)> = rows.iter().map(|row| (row.what, row.commits.clone())).collect();
+    let counted: Vec<(What, Vec<u64>)> = rows.iter().map(|row| (row.what, row.cost.commits.clone())).collect();
     for mut row in at_once(stage, requests, scale).await {
-        row.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
+        row.cost.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
         rows.push(row);
     }
     rows.push(evacuation(stage, requests, scale).await);
@@ -101,9 +101,7 @@ async fn evacuation(stage: &Stage, requests: &Requests, scale: &Scale) -> Row {
     join_all(servers.iter().map(|server| act(stage, What::Evacuate, *server))).await;
     let whole = began.elapsed();
     join_all(servers.iter().map(|server| stage.rest(*server))).await;
-    let mut commits = difference(&before, &stage.calls());
-    let reads = commits.pop().unwrap_or_default() / servers.len() as u64;
-    commits.iter_mut().for_each(|count| *count = count.div_ceil(servers.len() as u64));
+    let cost = Cost::of_each(difference(&before, &stage.calls()), servers.len());
     let (path, up) = (service(stage, SOURCE).await, json!({"forced_down": false}));
     let forced_up = async || {
         let answer = stage.admin.request(Method::PUT, &path).header("OpenStack-API-Version", "compute 2.79").json(&up).send();
@@ -115,7 +113,7 @@ async fn evacuation(stage: &Stage, requests: &Requests, scale: &Scale) -> Row {
     join_all(servers.iter().map(|server| delete(stage, *server))).await;
     let mut times = Times::default();
     times.push(whole);
-    Row { times, commits, reads, ..Row::new(What::Evacuate, servers.len()) }
+    Row { times, cost, ..Row::new(What::Evacuate, servers.len()) }
 }
 
 async fn enable(stage: &Stage, host: &str, enabled: bool) {

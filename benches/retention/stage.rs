@@ -102,7 +102,7 @@ fn config(dir: &TempDir) -> Config {
     (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
     (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
     config.retention.interval = Seconds::millis(PURGE_EVERY.as_millis() as u64);
-    // A day's notifications fill all their files, so that the table shows them full from its first line on.
+    // Files of notifications are small enough to fill within the first day, so that each line of the table has their full size.
     config.notifications.rotate_bytes = 4 << 20;
     // The hosts stay up when the clock is set forward.
     config.compute.service_down_time = Seconds::whole(1_000_000_000);

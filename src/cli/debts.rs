@@ -93,7 +93,7 @@ pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
     on_service(async {
         if !retry && !wait {
             let screen = async |client: &Client| {
-                let (mut answer, more) = select(client).await?.read(client, order.reads(limit)).await?;
+                let (mut answer, more) = select(client).await?.read(client, order.read_limit(limit)).await?;
                 let (mut listed, now) = (debts(&answer), Env::system().now());
                 let row = |debt: &Value| row(debt, now);
                 order.arrange(&mut listed, limit, row);

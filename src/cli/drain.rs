@@ -150,7 +150,7 @@ pub(super) fn manage(options: Drains) -> Result<ExitCode, Failure> {
 async fn list(Drains { service, limit: Limit { limit }, order, watch, .. }: Drains) -> Result<ExitCode, Failure> {
     let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
     let screen = async |client: &Client| {
-        let mut answer = list.read(client, order.reads(limit)).await?;
+        let mut answer = list.read(client, order.read_limit(limit)).await?;
         order.arrange(&mut answer[list.key], limit, report::row);
         let remarks = list.more(&answer, limit).into_iter().collect();
         Ok::<Screen, Failure>(Screen { text: report::table(&answer), answer, remarks })

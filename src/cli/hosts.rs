@@ -113,7 +113,7 @@ pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
     let filters = vec![("cell", cell), ("state", state.map(|state| state.word().to_owned()))];
     let list = List { path: "/hosts", key: "hosts", id: "name", filters };
     let read = async |client: &Client| {
-        let mut answer = list.read(client, if narrows { Some(u32::MAX) } else { order.reads(limit) }).await?;
+        let mut answer = list.read(client, if narrows { Some(u32::MAX) } else { order.read_limit(limit) }).await?;
         select::Selection::read(client, names.clone(), aggregate.as_deref()).await?.narrow(&mut answer["hosts"])?;
         Ok::<Value, Failure>(answer)
     };
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_host_is_not_told_as_off() {
+    fn a_silent_host_is_not_shown_as_off() {
         let shown = |forced: bool, standing: Value| state(&json!({"state": "down", "forced_down": forced, "standing": standing}));
         let silent = json!({"state": "silent", "since": "2026-11-20T12:00:00Z", "reason": "no connection"});
         assert_eq!(shown(false, silent), "silent since 2026-11-20T12:00:00Z");

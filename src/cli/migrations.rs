@@ -84,7 +84,7 @@ pub(super) fn list(options: Migrations) -> Result<ExitCode, Failure> {
         };
         let filters = vec![("saga", (!all).then(moves)), ("server", server), ("status", status.clone())];
         let list = List { path: "/migrations", key: "migrations", id: "uuid", filters };
-        let mut answer = list.read(client, order.reads(limit)).await?;
+        let mut answer = list.read(client, order.read_limit(limit)).await?;
         let now = Env::system().now();
         let row = |migration: &Value| row(migration, now);
         order.arrange(&mut answer[list.key], limit, row);
@@ -160,10 +160,11 @@ pub(super) fn why(migration: &Value) -> String {
     parts.join("; ")
 }
 
-/// Says that a resize or a migration which went back changed nothing: `openstack server resize --wait` prints "Complete" all the same.
-fn stays(migration: &Value) -> &'static str {
-    let is_move = [Kind::Resize, Kind::LiveMigrate].iter().any(|kind| text(migration, "saga") == kind.as_str());
-    if is_move && text(migration, "state") == "unwound" { "the server is where it was: " } else { "" }
+/// Says that a move which went back changed nothing: `openstack server resize --wait` prints "Complete" all the same.
+fn stays(migration: &Value) -> String {
+    let undone = text(migration, "state") == SagaState::Unwound.as_str();
+    let kind = Kind::parse(text(migration, "saga")).filter(|_| undone);
+    kind.and_then(|kind| kind.operation().when_undone).map(|words| format!("{words}: ")).unwrap_or_default()
 }
 
 /// Shows an operation's journal, and follows it if it is watched.

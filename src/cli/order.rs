@@ -81,7 +81,7 @@ impl<L: Sorted> Order<L> {
     }
 
     /// Returns the number of entries to read for a list of this length: all if they are to be sorted.
-    pub(super) fn reads(&self, limit: Option<u32>) -> Option<u32> {
+    pub(super) fn read_limit(&self, limit: Option<u32>) -> Option<u32> {
         if self.sort.is_some() { Some(u32::MAX) } else { limit }
     }
 
@@ -182,7 +182,7 @@ pub(super) mod tests {
     #[test]
     fn a_list_without_a_sort_stays_as_it_is() {
         assert_eq!(arranged(None, false, Some(1)), ["web", "db", "cache"]);
-        assert_eq!((order(None, false).reads(Some(5)), order(None, false).reads(None)), (Some(5), None));
-        assert_eq!(order(Some("name"), false).reads(Some(5)), Some(u32::MAX));
+        assert_eq!((order(None, false).read_limit(Some(5)), order(None, false).read_limit(None)), (Some(5), None));
+        assert_eq!(order(Some("name"), false).read_limit(Some(5)), Some(u32::MAX));
     }
 }

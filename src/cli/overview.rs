@@ -226,7 +226,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn operations_of_another_release_are_told_with_the_remedy() {
+    fn operations_of_another_release_stand_with_the_remedy() {
         let mut overview = overview();
         let mut left = summary(14, 0, 100);
         left["left_alone"] = json!({"operations": 2, "tables": ["version 99 of the table of stop"], "remedy": "start that release"});

@@ -39,7 +39,7 @@ pub(super) fn run(options: QueuedDeletes) -> Result<ExitCode, Failure> {
     let QueuedDeletes { service, limit: Limit { limit }, order, watch } = options;
     on_service(watch.screens(service, async |client| {
         let list = List { path: "/queued-deletes", key: "queued_deletes", id: "server", filters: Vec::new() };
-        let mut answer = list.read(client, order.reads(limit)).await?;
+        let mut answer = list.read(client, order.read_limit(limit)).await?;
         let (projects, now) = (Projects::read(client).await, Env::system().now());
         let row = |entry: &Value| row(entry, &projects, now);
         order.arrange(&mut answer[list.key], limit, row);

@@ -100,7 +100,7 @@ async fn screen(client: &Client, options: &Servers) -> Result<Screen, Failure> {
     } else if is_sorted {
         limit
     } else {
-        options.order.reads(limit)
+        options.order.read_limit(limit)
     };
     let answer = list.read_from("compute", client, reads).await?;
     let mut servers: Vec<Value> = entries(&answer, "servers").iter().map(|server| names.entry(server)).collect();

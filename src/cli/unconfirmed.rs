@@ -41,7 +41,7 @@ pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
     let Unconfirmed { service, limit: Limit { limit }, order, watch } = options;
     on_service(watch.screens(service, async |client| {
         let list = List { path: "/unconfirmed-moves", key: "unconfirmed_moves", id: "migration", filters: Vec::new() };
-        let mut answer = list.read(client, order.reads(limit)).await?;
+        let mut answer = list.read(client, order.read_limit(limit)).await?;
         let (projects, now) = (Projects::read(client).await, Env::system().now());
         let row = |waiting: &Value| row(waiting, &projects, now);
         order.arrange(&mut answer[list.key], limit, row);

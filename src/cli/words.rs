@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_told_in_utc_and_by_their_age() {
+    fn moments_are_shown_in_utc_and_by_their_age() {
         let at = json!("2026-11-27T08:31:07.123456Z");
         let now = moment(&json!("2026-11-27T08:33:07Z")).unwrap();
         assert_eq!(date(&json!("2026-11-27 08:31:07.407271")), "2026-11-27 08:31:07Z");

@@ -10,7 +10,7 @@ fn load(text: &str) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn what_is_printed_reads_back_the_same() {
+fn a_printed_configuration_reads_back_the_same() {
     let mut config = Config::default();
     config.migration.deadlines.insert("upload_snapshot".into(), 90);
     config.compute.latency_ms.insert(Operation::Start, 250);

@@ -118,7 +118,7 @@ async fn resize_into_disaster(stage: &Stage, before: &Before) -> Result<String, 
     let target = items(&migrations["migrations"]).iter().map(|migration| text(migration, "dest_compute")).find(|host| !host.is_empty());
     let target = target.ok_or_else(|| DemoError::Wrong("the migration names no destination".into()))?.to_owned();
     let cell = stage.cell_handle(&target).await?;
-    cell.power_off_host(&target, false).await.map_err(|error| DemoError::Wrong(error.to_string()))?;
+    cell.hosts_here.power_off(&target, false).await.map_err(|error| DemoError::Wrong(error.to_string()))?;
     stage.narrator.fact("⚡", &format!("{target} loses its power during {FATAL_STEP}"));
     Ok(target)
 }
@@ -131,7 +131,7 @@ async fn power_on(stage: &Stage, host: &str, view: &MigrationView) -> Result<(),
          and they are paid without being asked for."
     ));
     let cell = stage.cell_handle(host).await?;
-    cell.power_on_host(host).await.map_err(|error| DemoError::Wrong(error.to_string()))?;
+    cell.hosts_here.power_on(host).await.map_err(|error| DemoError::Wrong(error.to_string()))?;
     stage.narrator.fact("⚡", &format!("{host} has power again"));
     let began = Instant::now();
     loop {

@@ -141,14 +141,14 @@ macro_rules! held_up {
 }
 
 #[actix_web::test]
-async fn health_is_told_while_large_bodies_are_parsed() {
+async fn health_answers_while_large_bodies_are_parsed() {
     let answers = held_up!("/compute/v2.1/parsed", PARSING);
     assert_eq!(answers.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200, 200, 200, 400, 200, 200, 200, 400]);
     assert!(answers[3].json()["badRequest"]["message"].as_str().unwrap().starts_with("Malformed request body: EOF while parsing"));
 }
 
 #[actix_web::test]
-async fn health_is_told_while_large_bodies_meet_their_schema() {
+async fn health_answers_while_large_bodies_are_checked() {
     let answers = held_up!("/compute/v2.1/judged", JUDGING);
     assert_eq!(answers.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200, 400, 400, 400, 200, 400, 400, 400]);
     let message = answers[1].json()["badRequest"]["message"].as_str().unwrap().to_owned();

@@ -279,7 +279,8 @@ fn end_line(context: &Context, state: SagaState, took: TimeDelta) -> String {
     let places: Vec<String> = [&context.source, &context.target].into_iter().flatten().map(Place::to_string).collect();
     let places = if places.is_empty() { String::new() } else { format!(", {}", places.join(" → ")) };
     let why = context.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    let when_undone = if state == SagaState::Unwound { context.kind.operation().when_undone } else { "" };
+    let when_undone = context.kind.operation().when_undone.filter(|_| state == SagaState::Unwound);
+    let when_undone = when_undone.map(|words| format!(", {words}")).unwrap_or_default();
     format!("{} of {name} {state} after {}{places}{when_undone}{why}", context.kind, span(took))
 }
 

@@ -57,7 +57,7 @@ mod tests {
             host: None,
             config_drive,
             sealed: None,
-            room: CheckedRoom::final_word(),
+            room: CheckedRoom::without_second_check(),
         };
         let caller = RequestContext::default();
         json!(Context::new(Uuid::from_u128(2), caller, server, Request::Create(Box::new(create))))
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_keys_have_sealed_is_refused() {
+    fn secrets_sealed_for_other_keys_are_refused() {
         let mut context: Context = serde_json::from_value(written()).unwrap();
         let (config, secrets) = first_boot::read(context.part(), &Env::system()).unwrap();
         first_boot::keep(context.part_mut(), &Env::system(), config, &secrets);

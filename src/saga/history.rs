@@ -25,7 +25,7 @@ pub fn key(context: &dyn Part) -> ActionKey {
 
 /// Adds the beginning of the operation's action and of its leading events.
 pub fn action_started(txn: CellTxn, context: &dyn Part) -> CellTxn {
-    let at = context.asked_at();
+    let at = context.began_at();
     let txn = txn.action_started_at(key(context), context.caller.user_id.clone(), context.caller.project_id.clone(), at);
     context
         .leading_events()

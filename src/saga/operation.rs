@@ -27,8 +27,8 @@ pub struct Operation {
     pub makes_server: bool,
     /// Performs the first step.
     pub accept: Accept,
-    /// Words that the log adds to the end of an operation that was undone.
-    pub when_undone: &'static str,
+    /// The words that follow from the undoing of the operation, for the log and the command line; none if nothing needs to be said.
+    pub when_undone: Option<&'static str>,
     /// The tables by which the operation begins now, each by its name in tests and documents.
     pub sagas: &'static [(&'static str, Table)],
     /// The present version of the tables.
@@ -48,7 +48,7 @@ impl Operation {
             is_live: false,
             makes_server: false,
             accept: |world, context, fence| Box::pin(accept_existing(world, context, fence)),
-            when_undone: "",
+            when_undone: None,
             sagas,
             present: Tables::of_version(1, choose),
             earlier: &[],
@@ -70,9 +70,9 @@ impl Operation {
         Operation { makes_server: true, accept, ..self }
     }
 
-    /// Declares words that the log adds when the operation was undone.
+    /// Declares the words that follow from the undoing of the operation.
     pub const fn when_undone(self, words: &'static str) -> Operation {
-        Operation { when_undone: words, ..self }
+        Operation { when_undone: Some(words), ..self }
     }
 
     /// Declares the versions of earlier releases. The present version is the next one.

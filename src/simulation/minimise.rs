@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_after_so_many_runs() {
+    fn minimising_stops_after_its_bound_of_runs() {
         let mut runs = 0;
         let never = |_: &[usize]| {
             runs += 1;

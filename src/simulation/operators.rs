@@ -28,7 +28,7 @@ pub async fn empties_a_host(users: &Users, reach: &Reach, random: &mut Random) {
     if dies && let Some(cell) = reach.tree.cell(&cell) {
         reach.trace.note(format!("operator cuts the power of {host}"));
         // The end may take long, and no request reaches the host meanwhile.
-        tokio::spawn(cell.power_off_host(&host, random.percent(70)));
+        tokio::spawn(cell.hosts_here.power_off(&host, random.percent(70)));
     }
     force_down(users, reach, &host, true).await;
     let servers = servers_on(users, reach, &host).await;
@@ -42,7 +42,7 @@ pub async fn empties_a_host(users: &Users, reach: &Reach, random: &mut Random) {
         if dies && let Some(cell) = reach.tree.cell(&cell) {
             reach.trace.note(format!("operator gives {host} its power again"));
             // Fails only if the cell is away: then the end of all faults gives the power back.
-            drop(cell.power_on_host(&host).await);
+            drop(cell.hosts_here.power_on(&host).await);
         }
     };
     futures::future::join(futures::future::join_all(evacuations), returns).await;

@@ -164,7 +164,7 @@ impl Run {
             }
             Event::Over(place, lasting) => {
                 self.trace.tell(format!("over   {}", lasting.what));
-                self.record.over(place, self.clock.elapsed_ms());
+                self.record.ended(place, self.clock.elapsed_ms());
                 injector.over(&lasting).await;
             }
             Event::Fault(number, what) => {
@@ -190,7 +190,7 @@ impl Run {
         let place = call.place;
         let begun = match injector.resolved(call).await {
             Ok(call) => {
-                self.record.was(place, call.what.to_string());
+                self.record.describe(place, call.what.to_string());
                 injector.begin(&call).await
             }
             Err(why) => Err(why),
@@ -242,7 +242,7 @@ impl Run {
         injector.heal().await;
         for (_, event) in std::mem::take(&mut self.timeline) {
             if let Event::Over(place, _) = event {
-                self.record.over(place, self.clock.elapsed_ms());
+                self.record.ended(place, self.clock.elapsed_ms());
             }
         }
     }
@@ -286,7 +286,7 @@ impl Run {
                 break;
             }
         }
-        self.users.miss_nobody(reach, &self.watch).await;
+        self.users.check_that_accepted_servers_exist(reach, &self.watch).await;
         let report = audit::thorough_audit(world).await?;
         for violation in &report.violations {
             self.trace.tell(format!("AUDIT  {violation}"));

@@ -82,7 +82,7 @@ pub struct Reach {
 
 impl Users {
     /// Checks that each accepted server whose delete was never requested exists (I3, I10).
-    pub async fn miss_nobody(&self, reach: &Reach, watch: &Watch) {
+    pub async fn check_that_accepted_servers_exist(&self, reach: &Reach, watch: &Watch) {
         for server in self.all_servers() {
             let lost = matches!(accept::find(reach.world(), server).await, Err(Refusal::NotFound(_)));
             self.missed(lost, server, watch);

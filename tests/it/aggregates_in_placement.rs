@@ -124,7 +124,7 @@ fn new_hosts_are_in_their_sample_aggregates() {
 }
 
 #[test]
-fn what_placement_lacks_is_added_by_an_operator() {
+fn an_operator_adds_aggregates_that_placement_lacks() {
     play_default(|stage| async move {
         let sync = async |body: Value| stage.admin.post("/ops/v1/aggregates/sync", body).await.expect(200).body;
         let nothing = |is_tried: bool| json!({"dry_run": is_tried, "added": [], "unmapped": [], "without_provider": []});

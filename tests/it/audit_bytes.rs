@@ -145,14 +145,14 @@ fn audited(data: &Path, deep: bool) -> (Option<i32>, String) {
 }
 
 /// Checks that both audits are clean.
-fn is_sound(data: &Path, when: &str) {
+fn assert_sound(data: &Path, when: &str) {
     for deep in [false, true] {
         let (code, text) = audited(data, deep);
         assert_eq!(code, Some(0), "{when}: {text}");
     }
 }
 
-fn is_reported(data: &Path, case: &Case, damage: Damage) {
+fn assert_reported(data: &Path, case: &Case, damage: Damage) {
     let undo = damage.to(&case.path);
     for deep in [false, true] {
         let (code, text) = audited(data, deep);
@@ -165,16 +165,16 @@ fn is_reported(data: &Path, case: &Case, damage: Damage) {
 }
 
 #[test]
-fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
+fn the_audit_names_each_damaged_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path();
     fs::write(data.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n").expect("a policy");
     let service = Service::start(data, &[]);
     let world = actix_rt::System::new().block_on(fill(&service, data));
-    is_sound(data, "while it runs");
+    assert_sound(data, "while it runs");
     for case in cases(data, &world) {
-        is_reported(data, &case, FourBytes);
-        is_reported(data, &case, Shorter);
+        assert_reported(data, &case, FourBytes);
+        assert_reported(data, &case, Shorter);
     }
     // The host of a running guest knows which bytes it wrote.
     let running =
@@ -185,18 +185,18 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     undo();
     service.stop();
 
-    is_sound(data, "after it has stopped");
+    assert_sound(data, "after it has stopped");
     for case in cases(data, &world) {
         for damage in EACH {
-            is_reported(data, &case, damage);
+            assert_reported(data, &case, damage);
         }
     }
     // A revert would need these bytes.
     let kept = Case { path: guest_dir(data, world.moved).join("disk"), subject: format!("server one ({})", world.moved), word: "disk on " };
-    is_reported(data, &kept, FourBytes);
+    assert_reported(data, &kept, FourBytes);
     let whole = Case { path: guest_dir(data, world.off), subject: format!("server one ({})", world.off), word: "has no guest" };
-    is_reported(data, &whole, Gone);
-    is_sound(data, "after all was put back");
+    assert_reported(data, &whole, Gone);
+    assert_sound(data, "after all was put back");
 
     // A start neither hides missing files nor forgets checksums.
     let image = data.join("images").join(world.image.to_string());
@@ -207,9 +207,9 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     undo();
     service.signal("-KILL");
     service.death();
-    is_sound(data, "after it was killed");
+    assert_sound(data, "after it was killed");
     let service = Service::start(data, &[]);
-    is_sound(data, "after it was started again");
+    assert_sound(data, "after it was started again");
     actix_rt::System::new().block_on(over_http(&service, data));
     service.stop();
 }

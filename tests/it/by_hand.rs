@@ -18,12 +18,12 @@ async fn violations(stage: &Stage) -> Vec<String> {
     report.violations.iter().map(ToString::to_string).collect()
 }
 
-async fn is_clean(stage: &Stage, what: &str) {
+async fn assert_clean(stage: &Stage, what: &str) {
     assert_eq!(violations(stage).await, Vec::<String>::new(), "{what}");
 }
 
 /// Checks that the audit finds something with these words and nothing else.
-async fn is_named(stage: &Stage, what: &str, words: &[&str]) {
+async fn assert_named(stage: &Stage, what: &str, words: &[&str]) {
     let objections = violations(stage).await;
     let names = |text: &String| words.iter().all(|word| text.contains(word));
     assert!(!objections.is_empty() && objections.iter().all(names), "{what}: {objections:#?}");
@@ -43,7 +43,7 @@ fn an_attached_volume_keeps_its_server_whatever_its_status() {
         let path = format!("volumes/{volume}");
         for status in ["available", "error", "maintenance", "reserved", "downloading", "attaching"] {
             act_on(&stage, &path, json!({"os-reset_status": {"status": status}})).await.expect(202);
-            is_clean(&stage, status).await;
+            assert_clean(&stage, status).await;
             let refused = stage.admin.attach(other, volume).await;
             assert!([400, 409].contains(&refused.status), "{status}: {}", refused.text);
         }
@@ -58,7 +58,7 @@ fn an_attached_volume_keeps_its_server_whatever_its_status() {
         let attachment = listed["attachments"][0]["id"].as_str().expect("an attachment");
         user.delete(&format!("/volume/v3/attachments/{attachment}")).await.expect(409);
         act_on(&stage, &path, json!({"os-force_delete": {}})).await.expect(400);
-        is_clean(&stage, "everything else").await;
+        assert_clean(&stage, "everything else").await;
         act_on(&stage, &path, json!({"os-reset_status": {"status": "available"}})).await.expect(202);
         stage.admin.detach(server, volume).await.expect(202);
         stage.ended(server).await;
@@ -83,7 +83,7 @@ fn snapshots_and_backups_are_reset_and_used_again() {
             for state in ["error", "available"] {
                 act_on(&stage, &path, json!({"os-reset_status": {"status": state}})).await.expect(202);
                 assert_eq!(status().await, state);
-                is_clean(&stage, &path).await;
+                assert_clean(&stage, &path).await;
             }
         }
         let restored = stage.admin.post(&format!("/volume/v3/backups/{backup}/restore"), json!({"restore": {}})).await.expect(202);
@@ -114,14 +114,14 @@ fn a_living_host_is_forced_down_and_up() {
         stage.disarm();
         assert_eq!(stage.admin.status(moves).await, "VERIFY_RESIZE");
         assert_eq!((stage.admin.status(stays).await, stage.runs_on(stays).await), ("ACTIVE".to_owned(), hosts(&[HOST])));
-        is_clean(&stage, "while they are forced down").await;
+        assert_clean(&stage, "while they are forced down").await;
         for host in [HOST, "cell1-host2"] {
             stage.force_down(host, false).await;
         }
         stage.admin.confirm(moves).await.expect(204);
         stage.at_rest(moves, "ACTIVE").await;
         stage.paid(moves).await;
-        is_clean(&stage, "when they are up").await;
+        assert_clean(&stage, "when they are up").await;
     });
 }
 
@@ -150,13 +150,13 @@ fn a_lost_or_changed_allocation_is_named_and_healed() {
                 } else {
                     stage.admin.delete(&path).await.expect(204);
                 }
-                is_named(&stage, status, &["I4", &server.to_string(), &command]).await;
+                assert_named(&stage, status, &["I4", &server.to_string(), &command]).await;
                 let listed = stage.admin.get("/ops/v1/servers/unhealed").await.expect(200).body;
                 assert_eq!(listed["servers"][0]["server"], json!(server), "{listed:#}");
                 stage.admin.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(202);
                 stage.ended(server).await;
                 assert_eq!(stage.allocations(server).await, before, "{status}");
-                is_clean(&stage, status).await;
+                assert_clean(&stage, status).await;
             }
             assert_eq!(stage.admin.get("/ops/v1/servers/unhealed").await.expect(200).body["servers"], json!([]));
         }
@@ -221,16 +221,16 @@ fn a_port_that_was_unbound_is_named_and_bound_again() {
             stage.at_rest(server, "ACTIVE").await;
         };
         stage.admin.delete(&format!("{port}/bindings/{HOST}")).await.expect(204);
-        is_named(&stage, "no binding", &["I14", "a hard reboot of the server binds it"]).await;
+        assert_named(&stage, "no binding", &["I14", "a hard reboot of the server binds it"]).await;
         reboot().await;
-        is_clean(&stage, "bound again").await;
+        assert_clean(&stage, "bound again").await;
         stage.admin.put(&port, json!({"port": {"binding:host_id": "cell1-host2"}})).await.expect(200);
-        is_named(&stage, "elsewhere", &["I14", "/bindings/cell1-host2` removes the stray one"]).await;
+        assert_named(&stage, "elsewhere", &["I14", "/bindings/cell1-host2` removes the stray one"]).await;
         stage.admin.delete(&format!("{port}/bindings/cell1-host2")).await.expect(204);
         reboot().await;
-        is_clean(&stage, "only here").await;
+        assert_clean(&stage, "only here").await;
         stage.admin.delete(&port).await.expect(204);
-        is_clean(&stage, "without its port").await;
+        assert_clean(&stage, "without its port").await;
     });
 }
 
@@ -243,7 +243,7 @@ fn servers_outlive_the_image_that_they_were_made_of() {
         let new = stage.server().flavor("m1.tiny").with("imageRef", json!(image)).on_host(HOST);
         let server = stage.create_by(&stage.admin, new).await;
         stage.admin.delete(&format!("/image/v2/images/{image}")).await.expect(204);
-        is_clean(&stage, "without its image").await;
+        assert_clean(&stage, "without its image").await;
         stage.admin.act(server, json!({"rebuild": {"imageRef": image}})).await.expect(400);
         for action in [json!({"reboot": {"type": "HARD"}}), json!({"rescue": {"rescue_image_ref": stage.image}}), json!({"unrescue": null})]
         {

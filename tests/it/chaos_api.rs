@@ -45,7 +45,7 @@ async fn until_event(user: &User, fault: Uuid, event: &str) {
 }
 
 #[test]
-fn it_does_not_exist_unless_it_is_enabled() {
+fn the_api_does_not_exist_unless_it_is_enabled() {
     play_default(|stage| async move {
         for path in [ACTORS, FAULTS, EXPERIMENT, SHIPPED] {
             stage.admin.get(path).await.expect(404);
@@ -69,7 +69,7 @@ fn only_those_whom_the_policy_allows_may() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_what_is_allowed() {
+fn an_impossible_fault_is_refused_with_the_possible_ones() {
     play(enabled, |stage| async move {
         for (fault, status, part) in [
             (json!({"kill": {"actor": "nobody"}}), 409, "no actor nobody"),
@@ -278,7 +278,7 @@ fn each_shipped_experiment_is_loaded_or_refused_with_its_reason() {
 }
 
 #[test]
-fn what_a_files_own_users_would_do_is_not_expected_of_others() {
+fn expectations_about_own_users_need_own_users() {
     play(enabled, |stage| async move {
         let file = "[topology]\ncells = 2\nhosts_per_cell = 2\n[[workload.journeys]]\nservers = 4\n\
                     [[faults]]\nwhen = { at_ms = 1 }\nwhat = { kill = { actor = \"scheduler\" } }\n\

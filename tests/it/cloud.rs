@@ -449,7 +449,7 @@ impl Cloud {
         for cell in &self.tree().cells {
             for (host, _) in cell.hosts.hosts() {
                 // The first call answers when the host's actor has been started, the second when it is ready.
-                cell.power_on_host(&host).await?;
+                cell.hosts_here.power_on(&host).await?;
                 let _ = cell.hosts.trial(&host, HostTrial::ResumeGuests, PATIENCE).await?;
             }
         }

@@ -243,7 +243,7 @@ fn addresses_are_chosen_by_administrators_and_counted() {
 }
 
 #[test]
-fn older_clients_lead_floating_ips_by_the_compute_api() {
+fn older_clients_manage_floating_ips_by_the_compute_api() {
     play_default(|stage| async move {
         let site = site(&stage).await;
         let user = stage.member.speaking("2.35");

@@ -32,7 +32,7 @@ fn a_guest_keeps_its_new_password_and_tells_nobody() {
 }
 
 #[test]
-fn a_guest_dumps_its_memory_when_it_is_told() {
+fn a_guest_dumps_its_memory_on_request() {
     play_default(|stage| async move {
         let server = stage.at_home().await;
         let request = json!({"trigger_crash_dump": null});

@@ -129,7 +129,7 @@ fn body_of(row: &Row) -> Value {
     json!({"os-migrateLive": request})
 }
 
-async fn is_as_the_row_says(stage: &Stage, row: &Row) {
+async fn assert_row(stage: &Stage, row: &Row) {
     let server = stage.at_home().await;
     let service = json!({"binary": "nova-compute", "host": "cell1-host2"});
     if row.disabled {
@@ -159,7 +159,7 @@ async fn is_as_the_row_says(stage: &Stage, row: &Row) {
 fn each_request_ends_as_the_decision_table_says() {
     play_default(|stage| async move {
         for row in ROWS {
-            is_as_the_row_says(&stage, row).await;
+            assert_row(&stage, row).await;
         }
     });
 }

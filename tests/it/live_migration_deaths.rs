@@ -140,7 +140,7 @@ fn an_abort_while_the_target_is_prepared_is_carried_out() {
 }
 
 #[test]
-fn an_aborted_copy_is_told_of_with_its_rollback() {
+fn an_aborted_copy_is_notified_with_its_rollback() {
     play(endless, |stage| async move {
         let (server, shown) = begin_copy(&stage).await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
@@ -153,7 +153,7 @@ fn an_aborted_copy_is_told_of_with_its_rollback() {
 }
 
 #[test]
-fn a_copy_that_fails_is_told_of_without_an_abort() {
+fn a_failed_copy_is_notified_without_an_abort() {
     play_default(|stage| async move {
         let server = stage.at_home().await;
         stage.refuse("copy_guest");

@@ -112,7 +112,7 @@ fn mailboxes_of_actors_that_stand_still_fill() {
 }
 
 #[test]
-fn a_move_that_succeeds_and_one_that_goes_back_are_told_apart() {
+fn metrics_tell_done_moves_from_undone_ones() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;
@@ -167,7 +167,7 @@ async fn names_nothing_unbounded(stage: &Stage) {
 }
 
 #[test]
-fn a_debt_is_told_until_it_is_paid() {
+fn metrics_show_a_debt_until_it_is_paid() {
     play_default(|stage| async move {
         let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.cross(server).await;
@@ -194,7 +194,7 @@ fn a_debt_is_told_until_it_is_paid() {
 }
 
 #[test]
-fn a_cell_that_goes_down_is_told() {
+fn metrics_show_a_cell_that_is_down() {
     let quick = |config: &mut cellshift::config::Config| {
         config.cells.probe_interval = Seconds::millis(20);
         config.compute.heartbeat = Seconds::millis(50);
@@ -220,7 +220,7 @@ fn a_cell_that_goes_down_is_told() {
 }
 
 #[test]
-fn a_refused_fence_is_told_with_its_place() {
+fn metrics_count_a_refused_fence_at_its_place() {
     play_default(|stage| async move {
         let (server, host) = stage.create_on_a_host(stage.server()).await;
         let fence = Fence { server, epoch: 0, attempt: 0 };
@@ -238,7 +238,7 @@ fn a_refused_fence_is_told_with_its_place() {
 }
 
 #[test]
-fn a_host_that_dies_is_told_as_started_again() {
+fn metrics_count_the_restart_of_a_dead_host() {
     play_default(|stage| async move {
         let cell = stage.running.tree.cell("cell1").expect("a cell");
         let crashed = cell.hosts.trial("cell1-host1", HostTrial::Crash, PATIENCE).await;

@@ -63,8 +63,8 @@ fn every_test_that_a_document_names_is_there() {
 }
 
 #[test]
-fn what_is_not_there_is_noticed() {
-    assert_eq!(objection("named_tests::what_is_not_there_is_noticed"), None);
+fn a_missing_test_is_noticed() {
+    assert_eq!(objection("named_tests::a_missing_test_is_noticed"), None);
     assert_eq!(objection("down_cells::lists::*"), None);
     for missing in ["named_tests::nothing", "nowhere::nothing", "stage::*", "faults::nothing", "named_tests::objection"] {
         assert!(objection(missing).is_some(), "{missing}");

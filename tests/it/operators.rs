@@ -304,7 +304,7 @@ fn a_stream_tells_each_step_of_operations() {
 }
 
 #[test]
-fn operations_are_told_to_those_who_may_list_them() {
+fn operations_are_shown_to_those_who_may_list_them() {
     let open = |config: &mut cellshift::config::Config| {
         std::fs::write(config.policy_file(), "\"ops:notifications\": \"rule:project_member_or_admin\"\n").expect("a policy");
     };

@@ -220,7 +220,7 @@ fn the_console_shows_what_the_guest_wrote() {
 }
 
 /// The action is accepted while a service that a guest's start needs does not answer. The server keeps its state, and its guest runs.
-async fn is_refused_behind(stage: &Stage, server: Uuid, action: &Value, state: &str) {
+async fn assert_refused_behind(stage: &Stage, server: Uuid, action: &Value, state: &str) {
     let databases = stage.running.cloud.databases();
     for service in ["network", "volume"] {
         databases[service].set_outage(Outage::Refuses);
@@ -238,11 +238,11 @@ fn a_guest_that_could_not_start_again_is_not_stopped() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let reboot = json!({"reboot": {"type": "HARD"}});
-        is_refused_behind(&stage, server, &reboot, "ACTIVE").await;
+        assert_refused_behind(&stage, server, &reboot, "ACTIVE").await;
         stage.member.act(server, json!({"rescue": null})).await.expect(200);
         stage.at_rest(server, "RESCUE").await;
         let unrescue = json!({"unrescue": null});
-        is_refused_behind(&stage, server, &unrescue, "RESCUE").await;
+        assert_refused_behind(&stage, server, &unrescue, "RESCUE").await;
         for (action, state) in [(unrescue, "ACTIVE"), (reboot, "ACTIVE")] {
             stage.member.act(server, action).await.expect(202);
             stage.at_rest(server, state).await;

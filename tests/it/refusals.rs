@@ -69,7 +69,7 @@ fn what_does_not_exist_is_404_and_what_cannot_be_is_400() {
 }
 
 #[test]
-fn who_may_not_is_told_so() {
+fn a_caller_without_the_right_reads_why() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let reader = stage.user("rhea", "demo", "reader").await;

@@ -61,7 +61,7 @@ fn a_resized_server_is_refused_what_needs_its_target_only() {
         stage.ended(server).await;
         stage.power(&source, true).await;
         stage.power(&target, false).await;
-        is_refusal(&stage.member.detach(server, volume).await, "detach");
+        assert_refusal(&stage.member.detach(server, volume).await, "detach");
         stage.power(&target, true).await;
         stage.member.detach(server, volume).await.expect(202);
         stage.ended(server).await;
@@ -141,7 +141,7 @@ async fn ask(stage: &Stage, server: Uuid, (method, rest, body): &Request) -> Ans
     }
 }
 
-fn is_refusal(answer: &Answer, what: &str) {
+fn assert_refusal(answer: &Answer, what: &str) {
     let sentence = "Service is unavailable at this time: its compute host is down";
     assert!(answer.status == 409 && answer.message().starts_with(sentence), "{what}: {} {}", answer.status, answer.text);
 }
@@ -155,7 +155,7 @@ async fn are_refused(stage: &Stage, cases: &[Case]) {
     for case in cases {
         let actions = stage.admin.actions(case.server).await;
         for request in &case.requests {
-            is_refusal(&ask(stage, case.server, request).await, &format!("{request:?} of {}", case.status));
+            assert_refusal(&ask(stage, case.server, request).await, &format!("{request:?} of {}", case.status));
         }
         let shown = stage.admin.show(case.server).await;
         assert_eq!((&shown["status"], &shown["OS-EXT-STS:task_state"]), (&json!(case.status), &Value::Null));

@@ -124,7 +124,7 @@ fn the_disk_is_as_it_was_before_the_move() {
 }
 
 #[test]
-fn what_users_change_meanwhile_is_kept() {
+fn changes_by_users_meanwhile_are_kept() {
     play_default(|stage| async move {
         let (server, source) = stage.create_on_a_host(stage.server().with("tags", json!(["blue"]))).await;
         stage.cross(server).await;

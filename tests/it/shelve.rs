@@ -38,7 +38,7 @@ pub async fn images_of(stage: &Stage, server: Uuid) -> Vec<Value> {
 }
 
 /// Checks that the server is on no host, and holds its volumes alone.
-pub async fn is_on_no_host(stage: &Stage, server: Uuid) {
+pub async fn assert_on_no_host(stage: &Stage, server: Uuid) {
     assert!(stage.runs_on(server).await.is_empty() && stage.holds(server).await.is_empty());
     assert!(stage.bindings(server).await.iter().all(|bindings| bindings.is_empty()));
     assert!(stage.attachments(server).await.values().all(|hosts| hosts.iter().all(Option::is_none)));
@@ -59,7 +59,7 @@ fn a_disk_survives_shelve_offload_and_unshelve() {
         stage.guest_writes(&host, server, b"dear data").await;
         let shown = shelve(&stage, server, "SHELVED_OFFLOADED").await;
         assert_eq!(shown["OS-EXT-STS:vm_state"], "shelved_offloaded");
-        is_on_no_host(&stage, server).await;
+        assert_on_no_host(&stage, server).await;
         assert!(stage.guest(&host, server).await.is_none());
         let images = images_of(&stage, server).await;
         let [image] = &images[..] else { panic!("one image: {images:#?}") };
@@ -86,7 +86,7 @@ fn a_server_on_a_volume_leaves_its_host_without_an_image() {
     play(kept_on_hosts, |stage| async move {
         let server = stage.create(stage.volume_server()).await;
         shelve(&stage, server, "SHELVED_OFFLOADED").await;
-        is_on_no_host(&stage, server).await;
+        assert_on_no_host(&stage, server).await;
         assert!(images_of(&stage, server).await.is_empty());
         let action = stage.admin.action(server, "shelve").await;
         assert_eq!(events(&action), [("compute_shelve_offload_instance".to_owned(), "Success".to_owned())]);
@@ -147,7 +147,7 @@ fn a_shelved_server_leaves_its_host_after_its_time() {
         stage.member.act(server, json!({"shelve": null})).await.expect(202);
         stage.until("it leaves its host", || async { stage.admin.status(server).await == "SHELVED_OFFLOADED" }).await;
         stage.at_rest(server, "SHELVED_OFFLOADED").await;
-        is_on_no_host(&stage, server).await;
+        assert_on_no_host(&stage, server).await;
         assert_eq!(stage.admin.action(server, "shelveOffload").await["message"], Value::Null);
         unshelve(&stage, server).await;
     });

@@ -4,7 +4,7 @@ use cellshift::config::Config;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::shelve::{is_on_no_host, shelve};
+use crate::shelve::{assert_on_no_host, shelve};
 use crate::stage::{Stage, play, play_default};
 
 async fn shown(stage: &Stage, volume: Uuid) -> Value {
@@ -28,7 +28,7 @@ fn an_offloaded_server_gets_its_volume_when_it_runs_again() {
             let shown = shown(&stage, volume).await;
             assert_eq!((&shown["status"], &shown["attachments"][0]["server_id"]), (&json!("in-use"), &json!(server)));
             assert_eq!(shown["attachments"][0]["host_name"], Value::Null);
-            is_on_no_host(&stage, server).await;
+            assert_on_no_host(&stage, server).await;
         }
         let attach = member.action(server, "attach_volume").await;
         assert_eq!((&attach["events"][0]["event"], &attach["events"][0]["result"]), (&json!("api_attach_volume"), &json!("Success")));
@@ -65,7 +65,7 @@ fn a_volume_comes_to_a_shelved_server_on_its_host() {
             assert_eq!(stage.guest(&host, server).await.expect("a guest").volumes, [volume]);
             stage.admin.act(server, json!({"shelveOffload": null})).await.expect(202);
             stage.at_rest(server, "SHELVED_OFFLOADED").await;
-            is_on_no_host(&stage, server).await;
+            assert_on_no_host(&stage, server).await;
             stage.member.speaking("2.19").detach(server, volume).await.expect(409);
             member.detach(server, volume).await.expect(202);
             stage.ended(server).await;

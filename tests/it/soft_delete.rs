@@ -97,7 +97,7 @@ fn a_server_that_waits_for_confirm_is_confirmed_and_kept() {
 }
 
 #[test]
-fn what_no_restore_could_bring_back_is_deleted_at_once() {
+fn servers_that_no_restore_could_bring_back_go_at_once() {
     play(kept, |stage| async move {
         let server = stage.create(stage.server()).await;
         stage.member.act(server, json!({"shelve": null})).await.expect(202);

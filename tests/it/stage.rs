@@ -378,17 +378,17 @@ impl Stage {
     pub async fn power(&self, host: &str, on: bool) {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
         if on {
-            cell.power_on_host(host).await.expect("power on");
+            cell.hosts_here.power_on(host).await.expect("power on");
             self.until("the host is back", || async { cell.hosts.standing(host).is_up() }).await;
         } else {
-            cell.power_off_host(host, true).await.expect("power off");
+            cell.hosts_here.power_off(host, true).await.expect("power off");
         }
     }
 
     /// Switches the power of a host off; its guests do not come back with it.
     pub async fn lose_guests(&self, host: &str) {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
-        cell.power_off_host(host, false).await.expect("power off");
+        cell.hosts_here.power_off(host, false).await.expect("power off");
     }
 
     /// Forces a host's service down or up, as an operator does.

@@ -75,7 +75,7 @@ async fn seen(cloud: &Cloud, name: &str) -> Value {
     cells.as_array().expect("cells").iter().find(|cell| cell["name"] == name).expect("the cell").clone()
 }
 
-async fn is_down(cloud: &Cloud, name: &str) {
+async fn assert_down(cloud: &Cloud, name: &str) {
     let notification = cloud.notification("cell.down", cell_id(cloud, name)).await;
     assert_eq!((&notification["name"], &notification["state"]), (&json!(name), &json!("down")));
     let cell = seen(cloud, name).await;
@@ -85,7 +85,7 @@ async fn is_down(cloud: &Cloud, name: &str) {
     assert_eq!(hosts, [&json!(format!("{name}-host1")), &json!(format!("{name}-host2"))]);
 }
 
-async fn is_back(cloud: &Cloud, name: &str) {
+async fn assert_back(cloud: &Cloud, name: &str) {
     cloud.notification("cell.up", cell_id(cloud, name)).await;
     let cell = seen(cloud, name).await;
     assert_eq!((&cell["health"], &cell["reason"]), (&json!("up"), &Value::Null));
@@ -104,7 +104,7 @@ fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
             }
             let host = runs_on(&cloud, here).await;
             let config = restart_in(&mut cloud, &trouble);
-            is_down(&cloud, "cell1").await;
+            assert_down(&cloud, "cell1").await;
 
             assert_eq!(cloud.status(here).await, "UNKNOWN", "{}", trouble.what);
             obeys(&cloud, there).await;
@@ -118,7 +118,7 @@ fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
             assert_eq!(runs_on(&cloud, here).await, host, "{}", trouble.what);
 
             trouble.end(&config);
-            is_back(&cloud, "cell1").await;
+            assert_back(&cloud, "cell1").await;
             assert_eq!(cloud.status(here).await, "ACTIVE", "{}", trouble.what);
             cloud.notification("instance.queued_delete.end", doomed).await;
             assert!(cloud.at_rest(doomed).await);
@@ -146,11 +146,11 @@ fn a_cell_that_has_never_been_there_is_made_when_it_comes() {
                 // A new database needs only an empty directory.
                 assert_eq!(seen(&cloud, "cell1").await["health"], "up");
             } else {
-                is_down(&cloud, "cell1").await;
+                assert_down(&cloud, "cell1").await;
                 let there = cloud.ask_for_server_in_cell2().await;
                 at_rest(&cloud, there, "ACTIVE").await;
                 trouble.end(&config.expect("a life"));
-                is_back(&cloud, "cell1").await;
+                assert_back(&cloud, "cell1").await;
             }
             let here = cloud.ask_for_server().await;
             at_rest(&cloud, here, "ACTIVE").await;
@@ -200,11 +200,11 @@ fn an_interrupted_move_ends_when_its_cell_comes_back() {
             cloud.act(server, json!({"resize": {"flavorRef": "gen2.small"}})).await;
             tokio::time::timeout(PATIENCE, stopped.notified()).await.expect("the move comes there");
             let config = restart_in(&mut cloud, &trouble);
-            is_down(&cloud, cell).await;
+            assert_down(&cloud, cell).await;
             obeys(&cloud, other).await;
 
             trouble.end(&config);
-            is_back(&cloud, cell).await;
+            assert_back(&cloud, cell).await;
             assert!(cloud.at_rest(server).await, "{cell} {step}: the move ends");
             paid(&cloud, server).await;
             let status = cloud.status(server).await;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::client::{Answer, User, id_of};
 use crate::resize_confirm::events;
-use crate::shelve::{images_of, is_on_no_host, shelve};
+use crate::shelve::{assert_on_no_host, images_of, shelve};
 use crate::stage::{Stage, hosts, play, play_default};
 
 /// Puts cell1-host2 into the zone a2; cell1-host1 stays in the zone cell1.
@@ -143,7 +143,7 @@ pub async fn disable(stage: &Stage, host: &str) {
 /// Checks that the failed unshelve has changed nothing, and returns its events.
 pub async fn is_as_before(stage: &Stage, server: Uuid, zone: Option<&str>) -> Vec<(String, String)> {
     stage.at_rest(server, "SHELVED_OFFLOADED").await;
-    is_on_no_host(stage, server).await;
+    assert_on_no_host(stage, server).await;
     assert_eq!(pinned(stage, server).await, json!(zone));
     let action = stage.admin.action(server, "unshelve").await;
     assert_eq!(action["message"], "Error", "{action:#}");

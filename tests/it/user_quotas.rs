@@ -238,7 +238,7 @@ fn key_pairs_and_groups_stay_within_a_users_quota() {
 }
 
 #[test]
-fn what_a_server_carries_stays_within_a_users_quota() {
+fn metadata_and_files_stay_within_a_users_quota() {
     play(counting(false), |stage| async move {
         let pair = Pair::meet(&stage).await;
         let limits = json!({"metadata_items": 1, "injected_files": 1, "injected_file_path_bytes": 8, "injected_file_content_bytes": 4});

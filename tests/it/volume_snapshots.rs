@@ -90,7 +90,7 @@ fn a_snapshot_that_no_server_can_boot_from_is_refused() {
 }
 
 #[test]
-fn the_progress_of_a_snapshot_is_told_by_its_owner() {
+fn the_owner_sets_the_progress_of_a_snapshot() {
     play_default(|stage| async move {
         let (demo, volume) = (&stage.member, stage.member.make_volume().await);
         let snapshot = snapshot(&stage, volume).await;

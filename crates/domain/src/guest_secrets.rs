@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_is_what_is_opened() {
+    fn opened_secrets_are_those_that_were_sealed() {
         let reversed = |bytes: &[u8]| bytes.iter().rev().map(|byte| char::from(*byte)).collect::<String>();
         let sealed = secrets().sealed(reversed);
         let open = |text: &str| Some(Zeroizing::new(text.bytes().rev().collect()));

@@ -45,8 +45,8 @@ impl CheckedRoom {
         CheckedRoom(Some(counted))
     }
 
-    /// Lets the check of the request stand: nothing is limited, or the configuration demands no second check.
-    pub fn final_word() -> CheckedRoom {
+    /// Returns the proof for a commit that does not check again, because nothing is limited or the configuration says so.
+    pub fn without_second_check() -> CheckedRoom {
         CheckedRoom(None)
     }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_checked_room_is_stored_as_its_figures() {
-        assert_eq!(serde_json::to_string(&CheckedRoom::final_word()).unwrap(), "null");
+        assert_eq!(serde_json::to_string(&CheckedRoom::without_second_check()).unwrap(), "null");
         let counted = CountedRoom { limits: Default::default(), used: Default::default(), newest: 7, of_user: None };
         let stored = serde_json::to_value(CheckedRoom::to_be_checked_again(counted.clone())).unwrap();
         assert_eq!(stored, serde_json::to_value(&counted).unwrap());

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::counted::counted;
+use super::reason::Reason;
 use super::server::named_states;
+use crate::reason;
 
 named_states! {
     /// The policy of a group.
@@ -51,13 +53,13 @@ impl ServerGroup {
 
     /// Says why the policy forbids `host` for `server`; none if it allows it. Soft policies allow all hosts. The server itself does not
     /// count, so that a server alone in an affinity group can move.
-    pub fn violation(&self, server: Uuid, host: &str) -> Option<String> {
+    pub fn violation(&self, server: Uuid, host: &str) -> Option<Reason> {
         match self.policy {
             GroupPolicy::AntiAffinity => {
                 let others = self.others_on(server, host);
                 let limit = self.max_server_per_host.max(1) as usize;
                 (others >= limit)
-                    .then(|| format!("anti-affinity group {} has {others} of at most {} on it", self.uuid, counted(limit, "server")))
+                    .then(|| reason!("anti-affinity group {} has {others} of at most {} on it", self.uuid, counted(limit, "server")))
             }
             GroupPolicy::Affinity => self.separation(server, host),
             GroupPolicy::SoftAffinity | GroupPolicy::SoftAntiAffinity => None,
@@ -66,18 +68,18 @@ impl ServerGroup {
 
     /// Says why `host` would separate `server` from its affinity group. Nobody joins a member that is between two hosts: it could end on
     /// either of them.
-    fn separation(&self, server: Uuid, host: &str) -> Option<String> {
+    fn separation(&self, server: Uuid, host: &str) -> Option<Reason> {
         if !self.moving_among.is_empty() {
             let among = self.moving_among.iter().any(|one| one == host);
-            return (!among).then(|| format!("affinity group {} moves to {}", self.uuid, self.moving_among[0]));
+            return (!among).then(|| reason!("affinity group {} moves to {}", self.uuid, self.moving_among[0]));
         }
         let others = || self.members.iter().filter(|(member, hosts)| **member != server && !hosts.is_empty());
         if others().next().is_some() && self.others_on(server, host) == 0 {
-            return Some(format!("affinity group {} is on another host", self.uuid));
+            return Some(reason!("affinity group {} is on another host", self.uuid));
         }
         let (between, hosts) = others().find(|(_, hosts)| hosts.len() > 1)?;
         let (group, hosts) = (self.uuid, hosts.join(" and "));
-        Some(format!("server {between} of affinity group {group} is between {hosts}: its move must end, or be confirmed or reverted"))
+        Some(reason!("server {between} of affinity group {group} is between {hosts}: its move must end, or be confirmed or reverted"))
     }
 }
 

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_or_not_recorded_is_no_trace() {
+    fn an_invalid_or_unrecorded_header_is_no_trace() {
         let zero_trace = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
         for text in [
             "",

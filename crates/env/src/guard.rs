@@ -87,7 +87,7 @@ guards! {
     SeatTerm = "seat-term",
     /// A debt that another conductor has paid meanwhile is not paid again.
     StandingDebt = "standing-debt",
-    /// A server that is held for a debt is let go under the present lease alone.
+    /// A payer that lost its lease cannot release the server, which a later payer may hold.
     HoldLease = "hold-lease",
     /// An owner is named only in place of the owner that is known.
     OwnershipEpoch = "ownership-epoch",

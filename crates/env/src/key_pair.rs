@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_opened() {
+    fn a_damaged_seal_is_not_opened() {
         let pair = KeyPair::new();
         let sealed = seal_for(&pair.public(), b"secret").unwrap();
         let (sender, token) = sealed.split_once('.').unwrap();

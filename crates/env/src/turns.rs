@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_or_comes_too_late_is_told_so() {
+    async fn callers_that_wait_too_long_or_come_late_are_refused() {
         let turns = Arc::new(Turns::new(1));
         let held = turns.take().await.unwrap();
         let waits = (0..WAITING_MAX).map(|_| {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_moved_is_told_nothing() {
+    fn a_guest_that_moved_gets_no_configuration() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(unsealed(&spec(Value::Null), Uuid::nil(), &key(&dir, "host1")).ok(), Some(spec(Value::Null)));
     }

@@ -16,14 +16,15 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// The maximum number of senders that are remembered.
 const SENDERS_MAX: usize = 256;
 
-/// The quickest messages of all senders.
+/// The quickest messages of all senders, by which late ones are judged.
 #[derive(Default)]
 pub(crate) struct Freshness {
-    senders: HashMap<Uuid, Quickest>,
+    senders: HashMap<Uuid, LeastDifferences>,
 }
 
-/// The least differences between a receiver's and a sender's clock, in microseconds.
-struct Quickest {
+/// The least differences between arrivals by the receiver's clock and sendings by the sender's, in microseconds: the difference of a message
+/// that nothing held up.
+struct LeastDifferences {
     /// The beginning of the window, by the receiver's clock.
     since: Duration,
     in_window: i128,
@@ -42,14 +43,14 @@ impl Freshness {
         let micros = |time: Duration| i128::try_from(time.as_micros()).unwrap_or(i128::MAX);
         let difference = micros(arrival) - micros(stamp.sent);
         self.make_room(&stamp.sender);
-        let first = || Quickest { since: arrival, in_window: difference, before: difference, arrival };
-        let quickest = self.senders.entry(stamp.sender).or_insert_with(first);
-        if arrival.saturating_sub(quickest.since) > WINDOW {
-            *quickest = Quickest { since: arrival, in_window: difference, before: quickest.in_window, arrival };
+        let first = || LeastDifferences { since: arrival, in_window: difference, before: difference, arrival };
+        let least = self.senders.entry(stamp.sender).or_insert_with(first);
+        if arrival.saturating_sub(least.since) > WINDOW {
+            *least = LeastDifferences { since: arrival, in_window: difference, before: least.in_window, arrival };
         }
-        quickest.in_window = quickest.in_window.min(difference);
-        quickest.arrival = arrival;
-        difference - quickest.in_window.min(quickest.before)
+        least.in_window = least.in_window.min(difference);
+        least.arrival = arrival;
+        difference - least.in_window.min(least.before)
     }
 
     /// Forgets the sender that has been quiet for longest, if a new one would be too many.
@@ -57,7 +58,7 @@ impl Freshness {
         if self.senders.len() < SENDERS_MAX || self.senders.contains_key(sender) {
             return;
         }
-        let quietest = self.senders.iter().min_by_key(|(_, quickest)| quickest.arrival).map(|(sender, _)| *sender);
+        let quietest = self.senders.iter().min_by_key(|(_, differences)| differences.arrival).map(|(sender, _)| *sender);
         if let Some(quietest) = quietest {
             self.senders.remove(&quietest);
         }

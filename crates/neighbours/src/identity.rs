@@ -29,13 +29,15 @@ pub trait Authenticator: Send + Sync {
 
 /// The names and the password with which a person logs in.
 pub struct Login {
-    pub user: String,
+    pub user: NameInDomain,
     pub password: String,
-    /// The name of the user's domain; none for the default domain.
+    pub project: NameInDomain,
+}
+
+/// A name, and the name of its domain; none for the default domain.
+pub struct NameInDomain {
+    pub name: String,
     pub domain: Option<String>,
-    pub project: String,
-    /// The name of the project's domain; none for the default domain.
-    pub project_domain: Option<String>,
 }
 
 /// An account as people see it.

@@ -2,6 +2,7 @@
 //! counted as a decision counts them; hosts of the same weight stand by name.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use cellshift_domain::explanation::{HostRefusal, HostVerdict, HostWeight};
 use cellshift_domain::flavor::Resources;
@@ -98,7 +99,7 @@ fn take_planned(providers: &mut BTreeMap<Uuid, Provider>, planned: &[PlannedMove
 /// Returns the host with placement's figures, and placement's reasons against it.
 fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, request: &Request) -> (HostState, Vec<HostRefusal>) {
     let Some(provider) = providers.remove(&host.provider()) else {
-        return (host, vec![refusal(PLACEMENT, "no resource provider".to_owned())]);
+        return (host, vec![refusal(PLACEMENT, "no resource provider")]);
     };
     let resources = request.demand.resources.by_class();
     let short = resources.iter().filter(|(_, amount)| **amount > 0).filter_map(|(class, amount)| provider.lacks(class, *amount));
@@ -109,8 +110,8 @@ fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, r
     (host, refusals)
 }
 
-fn refusal(rule: &str, reason: String) -> HostRefusal {
-    HostRefusal { rule: rule.to_owned(), reason }
+fn refusal(rule: &str, reason: impl Display) -> HostRefusal {
+    HostRefusal { rule: rule.to_owned(), reason: reason.to_string() }
 }
 
 /// Returns the weight, and 0.0 for -0.0, which readers of the answer take for a mistake.

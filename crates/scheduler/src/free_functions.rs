@@ -67,6 +67,8 @@ mod tests {
     use crate::port_providers::PortProviders;
     use cellshift_domain::host_network::{HostNetwork, vnic_trait};
     use cellshift_domain::port_request::RequestForm;
+    use cellshift_domain::reason;
+    use cellshift_domain::reason::Reason;
 
     const HOST: Uuid = Uuid::from_u128(1);
 
@@ -95,7 +97,7 @@ mod tests {
     }
 
     /// The providers of these ports' bandwidth if the host has these free functions; or why there are none.
-    fn chosen(free: &[&str], ports: &[PortRequest], renamed: Option<&str>) -> Result<Vec<u128>, String> {
+    fn chosen(free: &[&str], ports: &[PortRequest], renamed: Option<&str>) -> Result<Vec<u128>, Reason> {
         let functions = HostNetwork::default().functions();
         let mut left: Vec<VirtualFunction> = Vec::new();
         for device in free {
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!(chosen(&["ens1", "ens2"], &[port(10, true)], None), Ok(vec![2]));
         assert_eq!(chosen(&["ens2"], &[port(10, true)], None), Ok(vec![3]));
         assert_eq!(chosen(&["ens1", "ens2"], &[port(10, true), port(11, true)], None), Ok(vec![2, 3]));
-        let none = "no virtual function is free for each port that needs one";
+        let none = Reason::public("no virtual function is free for each port that needs one");
         assert_eq!(chosen(&[], &[port(10, true)], None).unwrap_err(), none);
         assert_eq!(chosen(&["ens2"], &[port(10, true), port(11, true)], None).unwrap_err(), none);
     }
@@ -137,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn too_little_bandwidth_is_told_as_such() {
+    fn too_little_bandwidth_is_the_reason() {
         let mut greedy = port(10, true);
         greedy.groups[0].resources.insert(EGRESS_BANDWIDTH.to_owned(), 1001);
-        assert_eq!(chosen(&["ens1"], &[greedy], None).unwrap_err(), format!("no provider of its network gives {EGRESS_BANDWIDTH} 1001"));
+        assert_eq!(chosen(&["ens1"], &[greedy], None).unwrap_err(), reason!("no provider of its network gives {EGRESS_BANDWIDTH} 1001"));
     }
 }

@@ -6,9 +6,11 @@ use uuid::Uuid;
 
 use super::free_functions::{offer, with_function, without_functions};
 use super::host_state::HostState;
-use super::request::{Reason, Request};
+use super::request::Request;
 use cellshift_domain::host_network::VirtualFunction;
 use cellshift_domain::port_request::{Grant, PortRequest, RequestGroup};
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_domain::scheduling::PlannedMove;
 use cellshift_neighbours::placement::Provider;
 use cellshift_neighbours::placement::candidates::{Query, first_in};
@@ -95,7 +97,7 @@ impl PortProviders {
             return Ok(Vec::new());
         }
         let Some(candidate) = first_in(&self.tree, &self.query, host) else { return Err(self.why_none(host)) };
-        grants(&candidate, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".to_owned())
+        grants(&candidate, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".into())
     }
 
     fn why_none(&self, host: Uuid) -> Reason {
@@ -110,12 +112,12 @@ impl PortProviders {
                 let amounts: Vec<String> = group.resources.iter().map(|(class, amount)| format!("{class} {amount}")).collect();
                 let traits: Vec<&str> = group.required.iter().map(String::as_str).collect();
                 let with = if traits.is_empty() { String::new() } else { format!(" with the traits {}", traits.join(", ")) };
-                format!("no provider of its network gives {}{with}", amounts.join(", "))
+                reason!("no provider of its network gives {}{with}", amounts.join(", "))
             }
             None if bare != self.query && (bare.groups.is_empty() || has_providers(&bare)) => {
-                "no virtual function is free for each port that needs one".to_owned()
+                "no virtual function is free for each port that needs one".into()
             }
-            None => "its network cannot give what all ports ask for together".to_owned(),
+            None => "its network cannot give what all ports ask for together".into(),
         }
     }
 }
@@ -186,7 +188,7 @@ mod tests {
         assert_eq!(granted(&[one(10, 400), one(11, 600)], true), Ok(vec![3, 4]));
         assert_eq!(
             granted(&[one(10, 900), one(11, 900), one(12, 900)], false).unwrap_err(),
-            "its network cannot give what all ports ask for together"
+            "its network cannot give what all ports ask for together".into()
         );
     }
 
@@ -200,14 +202,14 @@ mod tests {
         providers.take(None, &[port_of(13, 500)]);
         assert_eq!(providers.grants(id(1)).map(|grants| grants.len()), Ok(1), "what no host gives takes nothing");
         providers.take(Some(id(1)), &[port_of(14, 200)]);
-        assert_eq!(providers.grants(id(1)).unwrap_err(), format!("no provider of its network gives {BW} 400 with the traits NET0"));
+        assert_eq!(providers.grants(id(1)).unwrap_err(), reason!("no provider of its network gives {BW} 400 with the traits NET0"));
     }
 
     #[test]
     fn a_host_says_which_group_it_cannot_give() {
         let why = granted(&[port(vec![group(10, BW, 5, &["NET9"])])], false).unwrap_err();
-        assert_eq!(why, format!("no provider of its network gives {BW} 5 with the traits NET9"));
+        assert_eq!(why, reason!("no provider of its network gives {BW} 5 with the traits NET9"));
         let why = granted(&[port(vec![group(10, BW, 5000, &[])])], false).unwrap_err();
-        assert_eq!(why, format!("no provider of its network gives {BW} 5000"));
+        assert_eq!(why, reason!("no provider of its network gives {BW} 5000"));
     }
 }

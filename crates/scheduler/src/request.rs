@@ -6,11 +6,10 @@ use uuid::Uuid;
 
 use super::host_state::HostState;
 use cellshift_domain::compute_host::PORT_REQUESTS_SINCE;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_domain::scheduling::{OperationKind, PlannedMove, RequestedDestination, SelectDestinations};
 use cellshift_domain::server_group::ServerGroup;
-
-/// The reason why a host does not pass, in a few words.
-pub type Reason = String;
 
 /// A request and the records that were looked up for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,16 +65,16 @@ impl Request {
     /// True if the request considers this host at all.
     pub fn in_scope(&self, host: &HostState) -> Result<(), Reason> {
         if let Some(cell) = self.confined_to().filter(|cell| *cell != host.cell.name) {
-            return Err(format!("not in cell {cell}"));
+            return Err(reason!("not in cell {cell}"));
         }
         if let Some(only) = self.only_host().filter(|only| *only != host.name()) {
-            return Err(format!("not the requested host {only}"));
+            return Err(reason!("not the requested host {only}"));
         }
         if self.demand.ignore_hosts.contains(host.name()) {
-            return Err("ignored on request".to_owned());
+            return Err("ignored on request".into());
         }
         if !self.demand.port_requests.is_empty() && host.service.version < PORT_REQUESTS_SINCE {
-            return Err(format!("its service is too old (version {}) for ports with resource requests", host.service.version));
+            return Err(reason!("its service is too old (version {}) for ports with resource requests", host.service.version));
         }
         Ok(())
     }
@@ -107,7 +106,7 @@ impl Request {
     pub fn validate(&self) -> Result<(), Reason> {
         for (key, value) in &self.demand.request_spec.flavor.extra_specs {
             if key.starts_with("trait:") && value != "required" && value != "forbidden" {
-                return Err(format!("flavor extra spec {key}={value}: a trait is either required or forbidden"));
+                return Err(reason!("flavor extra spec {key}={value}: a trait is either required or forbidden"));
             }
         }
         Ok(())

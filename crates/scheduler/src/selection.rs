@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use super::filters::HostFilter;
 use super::host_state::HostState;
-use super::request::{Reason, Request};
+use super::request::Request;
 use cellshift_domain::port_request::Grant;
 use cellshift_domain::reason;
+use cellshift_domain::reason::{Inside, Reason};
 use cellshift_domain::scheduling::Candidate;
 use cellshift_neighbours::placement::Offer;
 
@@ -96,9 +97,9 @@ pub struct NoneLeft {
 
 impl NoneLeft {
     /// Returns the message for the instance action. It begins as Nova's, then tells operators alone what removed the hosts.
-    pub fn sentence(&self, request: &Request) -> reason::Reason {
-        let inside = reason::Inside(self.explanation(request));
-        reason::Reason::no_valid_host(reason!("There are not enough hosts available. {inside}"))
+    pub fn sentence(&self, request: &Request) -> Reason {
+        let inside = Inside(self.explanation(request));
+        Reason::no_valid_host(reason!("There are not enough hosts available. {inside}"))
     }
 
     fn explanation(&self, request: &Request) -> String {
@@ -147,13 +148,13 @@ fn demand(request: &Request) -> String {
 
 /// Writes `<label> 3 (down, disabled)`.
 fn part(label: &str, hosts: &[(String, Reason)]) -> String {
-    let mut reasons: Vec<&str> = Vec::new();
+    let mut reasons: Vec<&Reason> = Vec::new();
     for (_, reason) in hosts {
-        if !reasons.contains(&reason.as_str()) {
+        if !reasons.contains(&reason) {
             reasons.push(reason);
         }
     }
     let more = if reasons.len() > REASONS_NAMED { ", …" } else { "" };
-    let examples = reasons.into_iter().take(REASONS_NAMED).collect::<Vec<_>>().join(", ");
+    let examples = reasons.into_iter().take(REASONS_NAMED).map(Reason::to_string).collect::<Vec<_>>().join(", ");
     format!("{label} {} ({examples}{more})", hosts.len())
 }

@@ -1,13 +1,13 @@
 //! Notifications that a cell goes down and comes back.
 
-use super::{CellHandle, HealthReport, Standing};
+use super::{CellHandle, CellStanding, HealthReport};
 use crate::domain::notification::{Event, Notification};
 use crate::saga::notifications::Notifications;
 
 /// Emits that the cell went down or came back, unless that has been emitted.
 pub(super) async fn announce(handle: &CellHandle, notifications: &dyn Notifications) {
     let Some(HealthReport { standing, since, reason }) = handle.health.unannounced() else { return };
-    let (event, state) = if standing == Standing::Up { (Event::CellUp, "up") } else { (Event::CellDown, "down") };
+    let (event, state) = if standing == CellStanding::Up { (Event::CellUp, "up") } else { (Event::CellDown, "down") };
     let fields = serde_json::json!({"uuid": handle.uuid, "name": handle.name, "state": state, "since": since, "reason": reason});
     let notification = Notification {
         operation: handle.uuid,

@@ -20,7 +20,7 @@ const FAILURES_MAX: u32 = 3;
 
 /// A cell's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum CellStanding {
     /// The database answers.
     Up,
     /// The database does not answer; calls are refused at once.
@@ -33,7 +33,7 @@ pub enum Standing {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HealthReport {
     /// The state.
-    pub standing: Standing,
+    pub standing: CellStanding,
     /// The time since which the cell is up, or has not answered.
     pub since: DateTime<Utc>,
     /// The reason why the cell is not up.
@@ -43,7 +43,7 @@ pub struct HealthReport {
 impl Reachability for CellHealth {
     fn outage(&self) -> Option<Reason> {
         let report = self.report();
-        (report.standing != Standing::Up).then(|| self.down(&report))
+        (report.standing != CellStanding::Up).then(|| self.down(&report))
     }
 }
 
@@ -69,7 +69,7 @@ struct State {
 impl CellHealth {
     /// Makes the health of a cell that counts as up.
     pub fn new(name: &str, env: &Env) -> CellHealth {
-        let report = HealthReport { standing: Standing::Up, since: env.now(), reason: None };
+        let report = HealthReport { standing: CellStanding::Up, since: env.now(), reason: None };
         let state = State { announced: Some(report.since), report, failures: 0, failing_since: None };
         env.metrics().cell_is(name, true);
         CellHealth { name: name.to_owned(), env: env.clone(), state: Arc::new(Mutex::new(state)), changed: Arc::default() }
@@ -77,7 +77,7 @@ impl CellHealth {
 
     /// Sets the cell down from the start; the change is still to be announced.
     pub(in crate::actors) fn begin_down(&self, reason: &Reason) {
-        let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.clone()) };
+        let report = HealthReport { standing: CellStanding::Down, since: self.env.now(), reason: Some(reason.clone()) };
         self.env.metrics().cell_is(&self.name, false);
         *self.state.lock() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
@@ -89,14 +89,14 @@ impl CellHealth {
 
     /// True unless the cell counts as down.
     pub fn is_up(&self) -> bool {
-        self.state.lock().report.standing == Standing::Up
+        self.state.lock().report.standing == CellStanding::Up
     }
 
     /// Calls the cell's database and learns from the outcome. Refused at once while the cell is down. Within a request the request's clock
     /// counts, too. No answer in time means an unavailable database.
     pub async fn call<T>(&self, patience: Duration, call: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
         let report = self.report();
-        if report.standing != Standing::Up {
+        if report.standing != CellStanding::Up {
             return Err(self.unavailable(self.down(&report)));
         }
         let Some(allowed) = request_clock::allowance(&self.name, patience) else {
@@ -140,17 +140,17 @@ impl CellHealth {
         {
             let mut state = self.state.lock();
             match state.report.standing {
-                Standing::Down => state.report.standing = Standing::Probing,
-                Standing::Up if state.failures > 0 => {}
-                Standing::Up | Standing::Probing => return,
+                CellStanding::Down => state.report.standing = CellStanding::Probing,
+                CellStanding::Up if state.failures > 0 => {}
+                CellStanding::Up | CellStanding::Probing => return,
             }
         }
         let too_late = |_| Err(self.unavailable(reason!("no answer within {deadline:?}")));
         let outcome = tokio::time::timeout(deadline, call).await.unwrap_or_else(too_late);
         if let Err(DbError::Unavailable { reason, .. }) = &outcome {
             let mut state = self.state.lock();
-            if state.report.standing == Standing::Probing {
-                state.report.standing = Standing::Down;
+            if state.report.standing == CellStanding::Probing {
+                state.report.standing = CellStanding::Down;
                 state.report.reason = Some(reason.clone());
                 return;
             }
@@ -161,8 +161,8 @@ impl CellHealth {
     /// A probe that was dropped half-way gave no result.
     pub(super) fn forget_probe(&self) {
         let mut state = self.state.lock();
-        if state.report.standing == Standing::Probing {
-            state.report.standing = Standing::Down;
+        if state.report.standing == CellStanding::Probing {
+            state.report.standing = CellStanding::Down;
         }
     }
 
@@ -185,10 +185,10 @@ impl CellHealth {
     fn answered(&self) {
         let mut state = self.state.lock();
         (state.failures, state.failing_since) = (0, None);
-        if state.report.standing != Standing::Up {
+        if state.report.standing != CellStanding::Up {
             log::info!(cell = self.name.as_str(); "cell {} answers again", self.name);
             self.env.metrics().cell_is(&self.name, true);
-            state.report = HealthReport { standing: Standing::Up, since: self.env.now(), reason: None };
+            state.report = HealthReport { standing: CellStanding::Up, since: self.env.now(), reason: None };
             self.changed.notify_one();
         }
     }
@@ -198,10 +198,10 @@ impl CellHealth {
         state.failures += 1;
         self.env.metrics().cell_failed(&self.name);
         let since = *state.failing_since.get_or_insert_with(|| self.env.now());
-        if state.report.standing == Standing::Up && state.failures >= FAILURES_MAX {
+        if state.report.standing == CellStanding::Up && state.failures >= FAILURES_MAX {
             log::error!(cell = self.name.as_str(); "cell {} is down: {reason}", self.name);
             self.env.metrics().cell_is(&self.name, false);
-            state.report = HealthReport { standing: Standing::Down, since, reason: Some(reason.clone()) };
+            state.report = HealthReport { standing: CellStanding::Down, since, reason: Some(reason.clone()) };
             self.changed.notify_one();
         }
     }

@@ -26,10 +26,9 @@ use crate::env::Env;
 use crate::metrics::Mailbox;
 use crate::saga::notifications::Notifications;
 use crate::saga::world::CellAccess;
-use crate::virt::HostUnreachable;
 use announce::announce;
 pub use directory::{CellHosts, HostDirectory};
-pub use health::{CellHealth, HealthReport, Standing};
+pub use health::{CellHealth, CellStanding, HealthReport};
 pub use setup::{CellSetup, Silent};
 
 /// The options of a cell.
@@ -83,16 +82,6 @@ impl CellHandle {
         let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host), env));
         let hosts_here = HostsHandle::new(name, hosts.clone(), env);
         CellHandle { uuid, name: name.to_owned(), db, health, hosts, hosts_here, setup: Arc::default() }
-    }
-
-    /// Cuts the power of a host here. See [`HostsHandle::power_off`].
-    pub fn power_off_host(&self, host: &str, resume_guests: bool) -> impl Future<Output = Result<(), HostUnreachable>> + use<> {
-        self.hosts_here.power_off(host, resume_guests)
-    }
-
-    /// Switches the power of a host here on. See [`HostsHandle::power_on`].
-    pub async fn power_on_host(&self, host: &str) -> Result<(), HostUnreachable> {
-        self.hosts_here.power_on(host).await
     }
 }
 

@@ -11,7 +11,7 @@ use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::service::Service;
-use crate::virt::{Hosts, Operation};
+use crate::virt::{HostUnreachable, Hosts, Operation};
 
 const H1: &str = "cell1-host1";
 const H2: &str = "cell1-host2";
@@ -65,7 +65,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
         assert!(matches!(ask(Duration::from_millis(10)).await, Err(DbError::Unavailable { .. })));
     }
     let report = cell.health.report();
-    assert!(report.standing != health::Standing::Up && report.reason.is_some());
+    assert!(report.standing != CellStanding::Up && report.reason.is_some());
     assert!(report.since >= before, "since its first failure");
     // At once: with this deadline a call on a database that hangs would be felt.
     let refused = tokio::time::timeout(Duration::from_secs(5), ask(Duration::from_secs(3600))).await.unwrap();
@@ -136,7 +136,7 @@ async fn hosts_that_live_are_recorded_as_seen() {
     let txn = [H1, H2].into_iter().fold(CellTxn::new(), |txn, host| txn.register_service(service(&cell, host, &world.env)));
     cell.db.apply_unfenced(txn).await.unwrap();
     let (_hosts, _actor) = (start(world.hosts_parts(&cell, options())).await, Cell::new(parts, None).start());
-    cell.power_off_host(H2, true).await.unwrap();
+    cell.hosts_here.power_off(H2, true).await.unwrap();
     let count = |host| {
         let db = cell.db.clone();
         async move { db.service_on(host, "nova-compute").await.unwrap().report_count }

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_is_told_once() {
+    fn silence_is_reported_once() {
         let refusal = |reason| received::<()>(Err(reason)).unwrap_err().to_string();
         assert_eq!(refusal(Unanswered::Late(Duration::from_millis(1))), "the host did not answer: no reply within 1 ms");
         assert_eq!(refusal(Unanswered::Dropped), "the host did not answer: it died with the request");

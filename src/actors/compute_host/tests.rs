@@ -187,8 +187,8 @@ async fn a_fence_outlives_the_host_that_has_given_no_reply_under_it() {
     // A refusal is not remembered, so the fence alone is.
     let kept = prepare(&world, DiskSource::Kept);
     assert!(matches!(world.ask(&cell.hosts, H1, SERVER, kept).await, HostReply::Refused { .. }), "the guest runs");
-    cell.power_off_host(H1, true).await.unwrap();
-    cell.power_on_host(H1).await.unwrap();
+    cell.hosts_here.power_off(H1, true).await.unwrap();
+    cell.hosts_here.power_on(H1).await.unwrap();
     let reply = cell.hosts.request(H1, late.clone(), DEADLINE).await;
     assert_eq!(reply, Ok(HostReply::Stale { epoch: 1, attempt: world.fence(SERVER, 1).attempt - 1 }));
 }
@@ -225,7 +225,7 @@ async fn a_line_of_one_ask_is_typed_once() {
 }
 
 #[actix::test]
-async fn what_is_overtaken_while_it_waits_for_its_turn_does_nothing() {
+async fn a_request_that_is_overtaken_in_the_queue_does_nothing() {
     let world = world().await;
     let mut options = options();
     options.hosts.latencies.insert(Operation::CopyDisks, Duration::from_secs(3600));
@@ -333,8 +333,8 @@ async fn room_is_claimed_once_and_never_beyond_the_capacity() {
         before.iter().map(|(holder, amount)| (*holder, amount.room.memory_mb)).collect::<Vec<_>>(),
         [(migration, 5000), (other, 3192)]
     );
-    cell.power_off_host(H1, true).await.unwrap();
-    cell.power_on_host(H1).await.unwrap();
+    cell.hosts_here.power_off(H1, true).await.unwrap();
+    cell.hosts_here.power_on(H1).await.unwrap();
     assert_eq!(world.report(hosts, H1).await.claims, before);
     for _ in 0..2 {
         assert_eq!(world.ask(hosts, H1, SERVER, HostCommand::DropClaim { holder: migration }).await, HostReply::Done);
@@ -352,8 +352,8 @@ async fn an_interrupted_guest_resumes_only_if_its_owner_allows() {
     let restart = |resume| {
         let cell = cell.clone();
         async move {
-            cell.power_off_host(H1, resume).await.unwrap();
-            cell.power_on_host(H1).await.unwrap();
+            cell.hosts_here.power_off(H1, resume).await.unwrap();
+            cell.hosts_here.power_on(H1).await.unwrap();
         }
     };
     restart(true).await;
@@ -383,8 +383,8 @@ async fn a_start_repeated_after_a_host_loss_starts_nothing() {
     assert_eq!(world.ask(&cell.hosts, H1, SERVER, prepare(&world, image)).await, HostReply::Done);
     let start = world.request(SERVER, HostCommand::StartGuest);
     assert_eq!(cell.hosts.request(H1, start.clone(), DEADLINE).await, Ok(HostReply::Done));
-    cell.power_off_host(H1, false).await.unwrap();
-    cell.power_on_host(H1).await.unwrap();
+    cell.hosts_here.power_off(H1, false).await.unwrap();
+    cell.hosts_here.power_on(H1).await.unwrap();
     assert_eq!(cell.hosts.request(H1, start, DEADLINE).await, Ok(HostReply::Done));
     assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Shutdown);
     assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
@@ -396,8 +396,8 @@ async fn a_start_from_before_a_host_loss_may_be_late() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     world.run_guest(&cell.hosts, H1, SERVER).await;
-    cell.power_off_host(H1, true).await.unwrap();
-    cell.power_on_host(H1).await.unwrap();
+    cell.hosts_here.power_off(H1, true).await.unwrap();
+    cell.hosts_here.power_on(H1).await.unwrap();
     // The server has gone elsewhere while the host was off, so the host's fence knows nothing of it.
     world.oracle.overtaken.lock().push(SERVER);
     for command in [HostCommand::StartGuest, HostCommand::RebootGuest { grace_ms: 0 }] {

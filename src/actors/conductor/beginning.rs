@@ -43,8 +43,8 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 /// The time limit of a question to a host.
 const QUERY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The result of an attempt to take a server.
-enum Taken {
+/// The turn of an operation on its server: now, or after another operation.
+enum Turn {
     /// The operation has the server.
     Now(Fence),
     /// Another operation has the server, and the delete follows it.
@@ -209,8 +209,8 @@ impl Worker {
         let mut beginning = Beginning { conductor: self, saga, settled: false };
         let changes = self.parts.world.env.changes();
         let fence = match self.take_server(&context).await {
-            Ok(Taken::Now(fence)) => fence,
-            Ok(Taken::After(other)) => {
+            Ok(Turn::Now(fence)) => fence,
+            Ok(Turn::After(other)) => {
                 beginning.settled = true;
                 return Ok(other);
             }
@@ -266,7 +266,7 @@ impl Worker {
         self.parts.world.operations.abandon(context.saga, &reason!("{refusal}").stored(), bare).await
     }
 
-    async fn take_server(&self, context: &Context) -> Result<Taken, Refusal> {
+    async fn take_server(&self, context: &Context) -> Result<Turn, Refusal> {
         let tables = Tables::present(context.kind);
         let (kind, first) = ((context.kind.as_str(), tables.version), tables.of(context).steps[0].name.as_str());
         let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(reason!("{e}")))?;
@@ -278,12 +278,12 @@ impl Worker {
             let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
             match operations.begin(new.clone()).await {
-                Ok(fence) => return Ok(Taken::Now(fence)),
+                Ok(fence) => return Ok(Turn::Now(fence)),
                 Err(DbError::Conflict(_)) => {}
                 Err(other) => return Err(other.into()),
             }
             if let Some(other) = self.delete_after(context).await? {
-                return Ok(Taken::After(other));
+                return Ok(Turn::After(other));
             }
             if let Some(why) = self.stuck(context).await? {
                 return Err(Refusal::Unavailable(reason!("the operation that has instance {} cannot end: {why}", context.server)));

@@ -51,7 +51,7 @@ async fn an_operation_holds_its_server_until_it_ends() {
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!(call.request.command, HostCommand::StartGuest);
     assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
 
@@ -71,18 +71,18 @@ async fn a_delete_waits_for_no_room_and_has_the_server_next() {
     let conductor = conductor(&played, 1);
     let server = played.server(VmState::Stopped).await;
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     for _ in 0..2 {
         let other = conductor.begin(played.context(server, Request::Delete)).await;
         assert_eq!(other, Ok(saga), "it follows the start");
     }
     call.done();
-    let removal = played.asked().await;
+    let removal = played.next_request().await;
     assert_eq!(removal.request.command, HostCommand::RemoveGuest);
     let delete = played.world.operations.holder(server).await.unwrap().unwrap();
     assert_eq!(delete, Uuid::new_v5(&saga, b"delete"));
     removal.done();
-    played.asked().await.done();
+    played.next_request().await.done();
     conductor.until_at_rest(server).await.unwrap();
     assert!(played.world.cells.values().next().unwrap().db.instance(server).await.is_err());
 }
@@ -93,7 +93,7 @@ async fn a_step_towards_a_cell_known_to_be_down_ends_at_once() {
     let conductor = conductor(&played, 10);
     let (server, other) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     played.health.begin_down(&"no answer".into());
     let began = tokio::time::Instant::now();
     let refusal = conductor.begin(played.context(other, Request::Start)).await.unwrap_err();
@@ -122,8 +122,8 @@ async fn a_refusal_of_the_host_gives_the_server_back() {
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
     conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    played.asked().await.refused("out of memory");
-    let undo = played.asked().await;
+    played.next_request().await.refused("out of memory");
+    let undo = played.next_request().await;
     assert!(matches!(undo.request.command, HostCommand::StopGuest { .. }), "the guest shall be off as it was");
     undo.done();
     conductor.until_at_rest(server).await.unwrap();
@@ -139,9 +139,9 @@ async fn a_dead_migration_is_succeeded_under_a_higher_fence() {
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
     conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let first = played.asked().await;
+    let first = played.next_request().await;
     assert!(conductor.kill_migration(server).await);
-    let second = played.asked().await;
+    let second = played.next_request().await;
     assert!(first.request.fence.pair() < second.request.fence.pair(), "nothing that the dead one asked for may win");
     assert_eq!(first.request.operation, second.request.operation);
     first.done();
@@ -156,11 +156,11 @@ async fn the_next_conductor_goes_on_from_the_journal() {
     let server = played.server(VmState::Stopped).await;
     let first_life = conductor(&played, 10);
     let saga = first_life.begin(played.context(server, Request::Start)).await.unwrap();
-    let _unanswered = played.asked().await;
+    let _unanswered = played.next_request().await;
     first_life.next().addr().send(Shutdown).await.unwrap();
 
     let second_life = conductor(&played, 10);
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!(call.request.operation, saga);
     call.done();
     second_life.until_at_rest(server).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_request_to_a_dead_conductor_reaches_its_successor() {
     conductor.address_of("conductor").unwrap().replace(Conductor::new(dead.parts.clone(), None).start());
     let saga = begun.await.unwrap();
     assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
-    played.asked().await.done();
+    played.next_request().await.done();
     conductor.until_at_rest(server).await.unwrap();
 }
 
@@ -207,13 +207,13 @@ async fn a_record_that_cannot_be_read_keeps_no_other_operation() {
     let first_life = conductor(&played, 10);
     let unreadable = first_life.begin(played.context(broken, Request::Start)).await.unwrap();
     let saga = first_life.begin(played.context(server, Request::Start)).await.unwrap();
-    let _unanswered = (played.asked().await, played.asked().await);
+    let _unanswered = (played.next_request().await, played.next_request().await);
     first_life.next().addr().send(Shutdown).await.unwrap();
     let spoil = format!("UPDATE sagas SET cancellation = 'no JSON' WHERE id = '{unreadable}'");
     played.world.api.db().write(move |conn| Ok(diesel::sql_query(spoil).execute(conn)?)).await.unwrap();
 
     let second_life = conductor(&played, 10);
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!(call.request.operation, saga);
     call.done();
     second_life.until_at_rest(server).await.unwrap();
@@ -227,7 +227,7 @@ async fn operations_beyond_the_limit_wait_and_then_are_refused() {
     let conductor = conductor(&played, 1);
     let servers = [played.server(VmState::Stopped).await, played.server(VmState::Stopped).await, played.server(VmState::Stopped).await];
     conductor.begin(played.context(servers[0], Request::Start)).await.unwrap();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     let waiting = conductor.begin(played.context(servers[1], Request::Start)).await.unwrap();
     let until_waiting = async {
         while !conductor.next().parts.room.has_waiting() {
@@ -241,7 +241,7 @@ async fn operations_beyond_the_limit_wait_and_then_are_refused() {
     assert_eq!(played.world.operations.holder(servers[2]).await.unwrap(), None);
 
     call.done();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!(call.request.operation, waiting);
     call.done();
     conductor.until_at_rest(servers[1]).await.unwrap();
@@ -255,15 +255,15 @@ async fn an_operation_that_waits_makes_room_for_its_servers_delete() {
     let (conductor, elsewhere) = (ConductorHandle::new(busy, []), ConductorHandle::new(worker(&played, "other"), []));
     let servers = [played.server(VmState::Stopped).await, played.server(VmState::Stopped).await, played.server(VmState::Stopped).await];
     conductor.begin(played.context(servers[0], Request::Start)).await.unwrap();
-    let hangs = played.asked().await;
+    let hangs = played.next_request().await;
     // The wish to cancel comes once through the conductor that has the operation and once through another process.
     for (server, deleted_by) in [(servers[1], &conductor), (servers[2], &elsewhere)] {
         conductor.begin(played.context(server, Request::Start)).await.unwrap();
         deleted_by.begin(played.context(server, Request::Delete)).await.unwrap();
-        let removal = played.asked().await;
+        let removal = played.next_request().await;
         assert_eq!((removal.request.fence.server, &removal.request.command), (server, &HostCommand::RemoveGuest));
         removal.done();
-        played.asked().await.done();
+        played.next_request().await.done();
         conductor.until_at_rest(server).await.unwrap();
     }
     hangs.done();
@@ -272,7 +272,7 @@ async fn an_operation_that_waits_makes_room_for_its_servers_delete() {
 }
 
 #[actix::test]
-async fn a_refusal_that_is_not_journalled_is_told_as_unavailable() {
+async fn a_refusal_that_is_not_journalled_is_unavailable() {
     let played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
@@ -298,7 +298,7 @@ async fn an_overtaken_request_hears_that_the_operation_goes_on() {
     let conductor = conductor(&played, 10);
     let refusal = conductor.begin(played.context(server, Request::Start)).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Overtaken(_)) && !refusal.is_definite(), "{refusal:?}");
-    played.asked().await.done();
+    played.next_request().await.done();
     conductor.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
@@ -325,7 +325,7 @@ fn paid_by(conductor: &ConductorHandle) -> tokio::task::JoinHandle<()> {
 async fn pay(played: &mut Played, conductor: &ConductorHandle, asks: usize) {
     let paying = paid_by(conductor);
     for _ in 0..asks {
-        played.asked().await.done();
+        played.next_request().await.done();
     }
     tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap();
 }
@@ -348,8 +348,8 @@ async fn a_server_stays_in_error_while_another_debt_stands() {
     let conductor = conductor(&played, 10);
     let server = owed(&played, &["stop_guest", "start_guest"]).await;
     let paying = paid_by(&conductor);
-    played.asked().await.done();
-    played.asked().await.refused("not yet");
+    played.next_request().await.done();
+    played.next_request().await.refused("not yet");
     tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap();
     assert_eq!(played.world.operations.debts(Some(server)).await.unwrap().len(), 1);
     assert_eq!(played.record(server).await.vm_state, VmState::Error, "its guest has not been started");
@@ -363,7 +363,7 @@ async fn a_host_that_hangs_delays_no_other_servers_debts() {
     let conductor = conductor(&played, 10);
     let owing = [owed(&played, &["start_guest"]).await, owed(&played, &["start_guest"]).await];
     let paying = paid_by(&conductor);
-    let (hangs, answers) = (played.asked().await, played.asked().await);
+    let (hangs, answers) = (played.next_request().await, played.next_request().await);
     let (waiting, other) = (hangs.request.fence.server, answers.request.fence.server);
     assert_eq!(BTreeSet::from([waiting, other]), owing.into());
     answers.done();
@@ -402,11 +402,11 @@ async fn a_debt_that_is_being_tried_keeps_no_request_waiting() {
     let conductor = conductor(&played, 10);
     let server = owed(&played, &["start_guest"]).await;
     let paying = paid_by(&conductor);
-    let hanging = played.asked().await;
+    let hanging = played.next_request().await;
     let reboot = played.context(server, Request::Reboot { hard: true });
     let saga = conductor.begin(reboot).await.expect("the host that hangs is no reason to refuse");
     for _ in 0..3 {
-        let call = played.asked().await;
+        let call = played.next_request().await;
         assert!(call.request.operation == saga && call.request.fence.pair() > hanging.request.fence.pair());
         call.done();
     }
@@ -420,7 +420,7 @@ async fn a_debt_that_is_being_tried_keeps_no_request_waiting() {
 }
 
 #[actix::test]
-async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
+async fn a_request_behind_an_operation_that_cannot_end_reads_why() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
@@ -428,7 +428,7 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
     let full = "CREATE TRIGGER full BEFORE UPDATE ON sagas WHEN NEW.state = 'done' BEGIN SELECT RAISE(ABORT, 'no room'); END";
     journal.write(move |conn| Ok(diesel::sql_query(full).execute(conn)?)).await.unwrap();
     conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    played.asked().await.done();
+    played.next_request().await.done();
     let answer = async {
         loop {
             match conductor.begin(played.context(server, Request::Stop)).await {
@@ -555,7 +555,7 @@ async fn a_step_that_has_nothing_to_do_is_a_line_of_the_next_commit() {
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
     let saga = conductor.begin(played.context(server, Request::Delete)).await.unwrap();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!(call.request.command, HostCommand::RemoveGuest, "a server that never moved left nothing elsewhere");
     let operations = played.world.operations.clone();
     let lines = async || operations.entries(saga).await.unwrap();
@@ -568,11 +568,11 @@ async fn a_step_that_has_nothing_to_do_is_a_line_of_the_next_commit() {
     }
     // A killed runner's successor goes on behind them.
     assert!(conductor.kill_migration(server).await);
-    let again = played.asked().await;
+    let again = played.next_request().await;
     assert!(again.request.command == HostCommand::RemoveGuest && call.request.fence.pair() < again.request.fence.pair());
     call.done();
     again.done();
-    played.asked().await.done();
+    played.next_request().await.done();
     conductor.until_at_rest(server).await.unwrap();
     let entries = lines().await;
     assert_eq!(of(&entries, "clean_source_host").len(), 1);

@@ -61,15 +61,15 @@ async fn until_idle(conductor: &Worker) {
 }
 
 #[actix::test]
-async fn what_a_dead_conductor_leaves_is_gone_on_with_by_another() {
+async fn another_conductor_continues_the_work_of_a_dead_one() {
     let mut played = play_leased(LEASE).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let (server, saga) = begun(&played, &one).await;
-    let unanswered = played.asked().await;
+    let unanswered = played.next_request().await;
     one.addr().send(Shutdown).await.unwrap();
     let died = Instant::now();
 
-    let call = played.asked().await;
+    let call = played.next_request().await;
     let took = died.elapsed();
     assert_eq!((call.request.operation, &call.request.command), (saga, &unanswered.request.command));
     assert!(call.request.fence.pair() > unanswered.request.fence.pair(), "what the dead one asked for is late by now");
@@ -98,21 +98,21 @@ async fn a_conductor_that_dies_breaks_off_no_beginning() {
     let saga = begun.await.unwrap();
     assert_eq!(lease(&played, saga).await, signed("one", 1));
     assert_eq!(one.parts.requests.available_permits(), REQUESTS_MAX);
-    played.asked().await.done();
+    played.next_request().await.done();
     two.until_at_rest(server).await.unwrap();
     assert_eq!(lease(&played, saga).await, signed("two", 2));
 }
 
 #[actix::test]
-async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
+async fn a_conductor_that_stood_still_lets_go_when_it_wakes() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let (server, saga) = begun(&played, &one).await;
-    let late = played.asked().await;
+    let late = played.next_request().await;
     let sleep = paused(&one.addr());
     // The host has done it; nobody hears of that while the conductor sleeps, for its migration sleeps with it.
     late.done();
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!(lease(&played, saga).await, signed("two", 2));
 
     drop(sleep);
@@ -137,7 +137,7 @@ async fn an_operation_that_was_given_to_a_sleeper_is_begun_by_another() {
     let both = ConductorHandle::new(one.clone(), [two.clone()]);
     let saga = both.begin(played.context(server, Request::Start)).await.unwrap();
     assert_eq!(lease(&played, saga).await, signed("two", 1), "the sleeper does not accept it");
-    played.asked().await.done();
+    played.next_request().await.done();
     two.until_at_rest(server).await.unwrap();
     let written = journal(&played, saga).await;
     drop(sleep);
@@ -156,12 +156,12 @@ async fn a_stuck_migration_loses_its_lease_under_a_live_conductor() {
     one.addr().send(Shutdown).await.unwrap();
     let one = Worker::new(Address::new(Conductor::new(parts.clone(), None).start()), parts);
     let (sleeping, sleeper) = begun(&played, &one).await;
-    let late = played.asked().await;
+    let late = played.next_request().await;
     let (waiting, waiter) = begun(&played, &one).await;
-    let waits = played.asked().await;
+    let waits = played.next_request().await;
     assert!(roster.pause(&format!("migration/{sleeper}")));
 
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert_eq!((call.request.operation, lease(&played, sleeper).await), (sleeper, signed("two", 2)));
     // The waiting operation began before the other's lease ran out, and has not gone on since; its lease is renewed.
     assert_eq!(lease(&played, waiter).await, signed("one", 1));
@@ -176,16 +176,16 @@ async fn a_stuck_migration_loses_its_lease_under_a_live_conductor() {
 }
 
 #[actix::test]
-async fn who_dies_while_it_pays_a_debt_keeps_nobody_from_it() {
+async fn a_payer_that_dies_blocks_no_other_payer() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let server = owed(&played, &["start_guest"]).await;
     one.addr().do_send(PayDebts);
-    let unanswered = played.asked().await;
+    let unanswered = played.next_request().await;
     one.addr().send(Shutdown).await.unwrap();
     assert!(played.world.operations.holder(server).await.unwrap().is_some(), "the dead one's hold is there");
     // The other ends it, and pays in its own time.
-    let call = played.asked().await;
+    let call = played.next_request().await;
     assert!(call.request.fence.pair() > unanswered.request.fence.pair());
     call.done();
     two.until_at_rest(server).await.unwrap();
@@ -203,7 +203,7 @@ async fn operations_go_round_the_conductors_and_past_a_sleeper() {
         let server = played.server(VmState::Stopped).await;
         let saga = both.begin(played.context(server, Request::Start)).await.unwrap();
         owners.push(lease(&played, saga).await.owner);
-        played.asked().await.done();
+        played.next_request().await.done();
         both.until_at_rest(server).await.unwrap();
     }
     assert_eq!(owners, ["one", "two", "one", "two"]);
@@ -219,7 +219,7 @@ async fn operations_go_round_the_conductors_and_past_a_sleeper() {
         let server = played.server(VmState::Stopped).await;
         let saga = both.begin(played.context(server, Request::Start)).await.unwrap();
         assert_eq!(lease(&played, saga).await.owner, "two");
-        played.asked().await.done();
+        played.next_request().await.done();
         both.until_at_rest(server).await.unwrap();
     }
     drop(sleep);

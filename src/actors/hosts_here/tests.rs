@@ -69,12 +69,12 @@ async fn a_host_stays_off_through_restarts_of_its_supervisor() {
     let handle = world.handle("cell1");
     let parts = world.hosts_parts(&handle, options());
     let first = start(parts.clone()).await;
-    let off = handle.power_off_host(H2, true);
+    let off = handle.hosts_here.power_off(H2, true);
     let cut = handle.hosts.standing(H2);
     assert!(matches!(cut, Standing::Silent { .. }), "no request reaches it from now on, and its guests may run until the cut has ended");
     off.await.unwrap();
     assert_eq!(handle.hosts.standing(H2), Standing::Off(OffBy::Host));
-    handle.power_off_host("elsewhere", true).await.unwrap_err();
+    handle.hosts_here.power_off("elsewhere", true).await.unwrap_err();
     first.do_send(Shutdown);
     until("the supervisor and its hosts end", || async { !first.connected() && !handle.hosts.standing(H1).is_up() }).await;
 
@@ -82,7 +82,7 @@ async fn a_host_stays_off_through_restarts_of_its_supervisor() {
     until("the host is back", || async { handle.hosts.standing(H1).is_up() }).await;
     assert_eq!(handle.hosts.standing(H2), Standing::Off(OffBy::Host));
     assert_eq!(handle.hosts.reason(H2).unwrap().to_string(), "it is powered off");
-    handle.power_on_host(H2).await.unwrap();
+    handle.hosts_here.power_on(H2).await.unwrap();
     until("the other is back", || async { handle.hosts.standing(H2).is_up() }).await;
     assert!(guard.connected());
 }

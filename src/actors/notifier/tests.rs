@@ -132,7 +132,7 @@ async fn subscribers_resume_and_a_slow_one_loses_nothing() {
 }
 
 #[actix::test]
-async fn what_has_come_is_read_without_a_wait() {
+async fn events_that_have_come_are_read_without_a_wait() {
     let notifier = start(NotifierConfig::default()).await;
     emit(&notifier, 1..=2).await;
     let mut reader = notifier.subscribe(Some(0));
@@ -173,7 +173,7 @@ async fn subscribers_are_bounded_and_leave_room_when_they_go() {
 }
 
 #[actix::test]
-async fn a_failed_write_is_told_and_leaves_no_gap() {
+async fn a_failed_write_is_reported_and_leaves_no_gap() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("later");
     let notifier = start(config(&missing)).await;

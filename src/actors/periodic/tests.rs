@@ -308,7 +308,7 @@ async fn records_are_kept_for_the_configured_days() {
         played.world.api.set_queued_for_delete(server, true).await.unwrap();
         deleted.push(server);
     }
-    // The last one still has an operation.
+    // The last of the deleted servers still has an operation.
     let operation = NewSaga::new(played.world.env.uuid(), deleted[2], ("delete", 1), "accept", "{}".into(), "other");
     played.world.operations.begin(operation).await.unwrap();
     let periodic = Periodic::new(parts, None).start();

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use cellshift_scheduler::assumed::{AssumedClaims, Look};
 use cellshift_scheduler::decision::{Contest, Rules};
 use cellshift_scheduler::port_providers::{PORTS, PortProviders, needs_functions};
-use cellshift_scheduler::request::{Reason, Request};
+use cellshift_scheduler::request::Request;
 use cellshift_scheduler::selection::{self, NoneLeft, Removal};
 
 use super::config::{ConfigError, SchedulerConfig};
@@ -17,6 +17,7 @@ use super::host_state::{HostState, HostStates, HostsOfCells};
 use crate::domain::compute_host::WhichHosts;
 use crate::domain::port_request::Grant;
 use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
 use crate::env::Env;
@@ -74,7 +75,7 @@ impl Decider {
     /// Checks a request and looks up its group and the servers that its hints name.
     pub(super) async fn look_up(&self, demand: SelectDestinations) -> Result<Request, SchedulingError> {
         let mut request = Request { demand, group: None, named_servers: BTreeMap::new() };
-        request.validate().map_err(|reason| SchedulingError::Invalid { reason: reason::Reason::public(reason) })?;
+        request.validate().map_err(|reason| SchedulingError::Invalid { reason })?;
         if request.demand.claim {
             self.release_leftovers(&request.demand).await?;
         }
@@ -239,7 +240,7 @@ impl Decider {
                 assumption.landed();
                 Ok(Ok(Some(claim)))
             }
-            Err(why @ (ServiceError::Conflict(_) | ServiceError::NotFound(_))) => Ok(Err(why.to_string())),
+            Err(why @ (ServiceError::Conflict(_) | ServiceError::NotFound(_))) => Ok(Err(reason!("{why}"))),
             Err(error) => Err(from_placement(error)),
         }
     }

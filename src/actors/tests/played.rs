@@ -293,7 +293,7 @@ impl Played {
     }
 
     /// Returns the next request that arrives at the host.
-    pub async fn asked(&mut self) -> ReceivedRequest {
+    pub async fn next_request(&mut self) -> ReceivedRequest {
         tokio::time::timeout(Duration::from_secs(20), self.calls.recv()).await.expect("the host was not asked").unwrap()
     }
 

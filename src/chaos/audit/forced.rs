@@ -28,17 +28,11 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
 
 /// Returns the request and the host of a move that was forced.
 fn forced(saga: &SagaRecord) -> Option<(String, String)> {
-    // Contexts are long: only those of the two kinds are read.
-    if ![Kind::LiveMigrate.as_str(), Kind::Evacuate.as_str()].contains(&saga.kind.as_str()) {
-        return None;
-    }
+    // Contexts are long: only those of moves are read.
+    Kind::parse(&saga.kind).filter(|kind| kind.operation().is_move)?;
     let context: Context = serde_json::from_str(&saga.context).ok()?;
-    let host = match &context {
-        Context::LiveMigrate(live) if live.request.forced => live.request.host.clone(),
-        Context::Evacuate(evacuate) if evacuate.request.forced => evacuate.request.host.clone(),
-        _ => return None,
-    };
-    Some((context.caller.request_id.clone(), host.unwrap_or_default()))
+    let host = context.part().forced_host()?.to_owned();
+    Some((context.caller.request_id.clone(), host))
 }
 
 /// Returns the forced actions in the cell with the server's history; none if it is silent, or the server is gone.

@@ -329,7 +329,7 @@ fn i17_states_fit_together() {
 }
 
 #[test]
-fn what_does_not_answer_is_named_and_nothing_is_said_about_it() {
+fn the_audit_names_parts_that_do_not_answer() {
     let mut world = healthy();
     world.cells.remove("cell2");
     world.unreachable.push("cell cell2: down".into());

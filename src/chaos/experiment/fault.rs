@@ -140,7 +140,7 @@ pub enum What {
         #[serde(default = "once")]
         times: u32,
     },
-    /// An outage of a database or of a service's share of it. It ends after the calls or the time.
+    /// An outage of a database, or of a service's tables in it. It ends after `calls` calls or `for_ms`, whichever comes first.
     Database {
         name: String,
         outage: Outage,

@@ -80,7 +80,7 @@ impl Injector {
         match &what {
             What::HostOff { host, resume_guests, for_ms } => {
                 // The end may take long, and no request reaches the host meanwhile. Succeeds if the host is off already.
-                tokio::spawn(self.cell_of(host)?.power_off_host(host, *resume_guests));
+                tokio::spawn(self.cell_of(host)?.hosts_here.power_off(host, *resume_guests));
                 Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::HostCrash { host } => {
@@ -171,7 +171,7 @@ impl Injector {
         if let Ok(cell) = self.cell_of(host) {
             let (cell, host) = (cell.clone(), host.to_owned());
             // Answers once the host has started. Succeeds if it is on already.
-            tokio::spawn(async move { drop(cell.power_on_host(&host).await) });
+            tokio::spawn(async move { drop(cell.hosts_here.power_on(&host).await) });
         }
     }
 

@@ -179,7 +179,7 @@ impl FaultPlan for Plan {
         };
         for call in of_here {
             if call.ends_later() {
-                self.record.over(call.place, self.witness.elapsed_ms());
+                self.record.ended(call.place, self.witness.elapsed_ms());
                 if let Some(injected) = self.record.at(call.place) {
                     // The service has ended if nobody receives it.
                     let _ = service.overs.send(injected);

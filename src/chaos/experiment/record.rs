@@ -64,14 +64,14 @@ impl Record {
     }
 
     /// Replaces the words of a fault once its places are known.
-    pub fn was(&self, place: usize, what: String) {
+    pub fn describe(&self, place: usize, what: String) {
         if let Some(injected) = self.injected.lock().get_mut(place) {
             injected.what = what;
         }
     }
 
     /// Records the end of a fault.
-    pub fn over(&self, place: usize, at_ms: u64) {
+    pub fn ended(&self, place: usize, at_ms: u64) {
         if let Some(injected) = self.injected.lock().get_mut(place) {
             injected.over_ms = Some(at_ms);
         }

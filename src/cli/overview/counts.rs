@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_for_people_names_its_command() {
+    fn counts_that_wait_for_people_name_their_command() {
         let now = moment(&json!("2026-11-27T10:00:00Z")).unwrap();
         let summary = json!({
             "operations": {"running": 1, "unwinding": 0, "needs_operator": 0}, "debts": {"waiting": 0, "needs_operator": 0}, "queued_deletes": 2,

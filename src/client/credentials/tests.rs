@@ -55,7 +55,7 @@ fn an_application_credential_is_asked_without_a_scope() {
 }
 
 #[test]
-fn what_is_missing_or_not_served_is_named() {
+fn missing_and_unserved_credentials_are_named() {
     for (variables, part) in [
         (&PASSWORD[1..], "auth_url is missing"),
         (&PASSWORD[..2], "password is missing"),

@@ -20,6 +20,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError, fence};
 use crate::domain::fence::Fence;
 use crate::domain::group_move::GroupMoveState;
+use crate::domain::reason::Reason;
 use crate::domain::saga_state::SagaState;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::guard::{Guard, stands};
@@ -65,7 +66,7 @@ impl ApiDb {
     }
 
     /// Takes a place for a member, or returns the reason why the group's rule forbids it. A group that is gone forbids nothing.
-    pub async fn take_group_place(&self, fence: Fence, place: GroupPlace) -> Result<Option<String>, DbError> {
+    pub async fn take_group_place(&self, fence: Fence, place: GroupPlace) -> Result<Option<Reason>, DbError> {
         let work = move |conn: &mut Conn| {
             fence::obey(conn, fence)?;
             take_turn(conn, &turn_of(place.group))?;

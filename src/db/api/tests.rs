@@ -253,7 +253,7 @@ async fn a_host_is_in_one_zone() {
 }
 
 #[tokio::test]
-async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
+async fn a_new_owner_has_the_lease_and_reads_the_owner_before() {
     for api in databases() {
         let operations = Operations::new(api.db().clone());
         let fence = operations.begin(NewSaga::new(id(7), id(1), ("resize", 1), "accept", "{}".into(), "one")).await.unwrap();

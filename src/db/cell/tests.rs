@@ -296,7 +296,7 @@ async fn an_event_without_a_host_gets_that_of_the_other_cells_record() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_a_server_is_changed_in_place() {
+async fn records_of_a_server_are_changed_in_place() {
     for cell in cells() {
         let uuid = id(1);
         cell.apply(fence(uuid, 1), CellTxn::new().create_instance(full(1))).await.unwrap();

@@ -224,7 +224,7 @@ impl Room {
     /// Checks the room as [`Room::check`] does, and returns it for the requests of the servers that take it.
     pub fn for_servers(self, more: &[(&str, i64)]) -> Result<CheckedRoom, ApiError> {
         self.check(more)?;
-        Ok(self.counted_for_again().map_or_else(CheckedRoom::final_word, CheckedRoom::to_be_checked_again))
+        Ok(self.counted_for_again().map_or_else(CheckedRoom::without_second_check, CheckedRoom::to_be_checked_again))
     }
 
     /// Returns the count that the accepting commit must check again; none if the configuration does not require it.

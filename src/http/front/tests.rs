@@ -171,7 +171,7 @@ impl Client {
         answer
     }
 
-    async fn is_cut(&mut self) {
+    async fn assert_cut(&mut self) {
         assert!(self.try_answer().await.is_none());
     }
 }
@@ -198,7 +198,7 @@ async fn stalled_bodies_take_no_place_and_end_with_408() {
     }
     for client in &mut stalled {
         client.refused(408, "/computeFault/message").await;
-        client.is_cut().await;
+        client.assert_cut().await;
     }
 }
 
@@ -263,7 +263,7 @@ async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
     ] {
         let mut client = Client::new(server).await;
         client.send(&request).await.refused(status, pointer).await;
-        client.is_cut().await;
+        client.assert_cut().await;
     }
     let metrics = env.metrics().text();
     let counted =
@@ -274,7 +274,7 @@ async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
     client.send(upload.replace("/1/", "/busy/")).await.send("3\r\nabc\r\n").await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     client.send("-1\r\n").await.refused(400, "/message").await;
-    client.is_cut().await;
+    client.assert_cut().await;
     // The chunk comes in two pieces, after a request that was answered.
     let mut client = Client::new(server).await;
     client.send(&chunked).await.send("3\r\n{} \r\n").await;
@@ -295,7 +295,7 @@ async fn a_slow_head_ends_with_408_also_on_a_used_connection() {
     tokio::time::sleep(Duration::from_millis(1400)).await;
     assert_eq!(client.send(HEALTH).await.answer().await.status, 200, "an idle connection stays");
     client.send("GET /identity/v3 HT").await.refused(408, "/error/message").await;
-    client.is_cut().await;
+    client.assert_cut().await;
 }
 
 #[actix_web::test]

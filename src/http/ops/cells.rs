@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::hosts::{Hosted, Rooms, Sums, hosted, of_cell, sums, zone};
 use super::unknown::no_cell;
 use super::{Catalog, Operators, Shared};
-use crate::actors::cell::{CellHandle, Standing};
+use crate::actors::cell::{CellHandle, CellStanding};
 use crate::db::DbError;
 use crate::domain::cell_mapping::{CELL0, CellMappingChange};
 use crate::http::auth::Caller;
@@ -103,11 +103,11 @@ fn cell(cell: &CellHandle, error: Option<&DbError>, disabled: bool) -> Value {
 }
 
 /// Returns the text for a cell's standing.
-pub(super) fn health(standing: Standing) -> &'static str {
+pub(super) fn health(standing: CellStanding) -> &'static str {
     match standing {
-        Standing::Up => "up",
-        Standing::Down => "down",
-        Standing::Probing => "probing",
+        CellStanding::Up => "up",
+        CellStanding::Down => "down",
+        CellStanding::Probing => "probing",
     }
 }
 

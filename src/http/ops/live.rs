@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_changes_are_not_told_one_by_one() {
+    fn too_many_changes_are_not_listed() {
         let (changes, id) = (Changes::default(), |number: usize| Uuid::from_u128(number as u128));
         let mut listener = changes.listen();
         for number in [1, 2, 2, 3] {

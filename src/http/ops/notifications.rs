@@ -78,7 +78,7 @@ struct Open {
     /// None for a stream without operations.
     watched: Option<Watched>,
     stopping: watch::Receiver<bool>,
-    /// Free again when the stream is dropped.
+    /// The place among the streams that are open at once. It is free again when this stream is dropped.
     _place: OwnedSemaphorePermit,
 }
 
@@ -125,7 +125,7 @@ async fn changed(watched: &mut Option<Watched>) -> Bytes {
 /// A stream that ends behind the newest notification.
 struct Kept {
     subscription: Subscription,
-    /// Free again when the stream is dropped.
+    /// The place among the streams that are open at once. It is free again when this stream is dropped.
     _place: OwnedSemaphorePermit,
 }
 

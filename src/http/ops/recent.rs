@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_a_second_old_answer_shares_it() {
+    async fn requests_that_take_an_old_answer_share_it() {
         let (recent, made) = (Recent::default(), Made::default());
         let ask = async |request| text_of(&recent, request, &made).await;
         let both = join(ask(page("/ops/v1/summary")), ask(page("/ops/v1/summary"))).await;

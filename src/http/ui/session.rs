@@ -15,7 +15,7 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::ops::Operators;
-use crate::services::identity::{self, AuthenticationError, Session, Sessions};
+use crate::services::identity::{self, AuthenticationError, NameInDomain, Session, Sessions};
 
 const COOKIE_NAME: &str = "cellshift_session";
 
@@ -105,7 +105,9 @@ pub async fn log_in(request: HttpRequest, sessions: web::Data<dyn Sessions>, bod
         Login { user: Some(user), password: Some(password), project: Some(project), domain, project_domain, token: None } => {
             let non_empty = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
             let project_domain = non_empty(if project_domain.is_empty() { &domain } else { &project_domain });
-            sessions.log_in(identity::Login { user, password, domain: non_empty(&domain), project, project_domain }).await
+            let user = NameInDomain { name: user, domain: non_empty(&domain) };
+            let project = NameInDomain { name: project, domain: project_domain };
+            sessions.log_in(identity::Login { user, password, project }).await
         }
         _ => {
             let message = "A login has user, password and project, or a token alone.";

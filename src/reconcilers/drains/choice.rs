@@ -11,7 +11,7 @@ use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
-use crate::saga::context::{LiveMigrateRequest, Request, ResizeRequest};
+use crate::saga::context::{Kind, LiveMigrateRequest, Request, ResizeRequest};
 use crate::saga::error::StepError;
 use crate::saga::explanation::{Explanation, HostVerdict};
 use crate::saga::flavor_change;
@@ -54,6 +54,14 @@ impl Choice {
                 cross_cell_allowed: self.cell != cell,
             })),
         }
+    }
+}
+
+/// Returns the operation of [`Choice::request`] for a move of this kind.
+pub(super) fn operation(kind: MoveKind) -> Kind {
+    match kind {
+        MoveKind::Live => Kind::LiveMigrate,
+        MoveKind::Cold => Kind::Resize,
     }
 }
 
@@ -254,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_with_one_reason_are_told_together() {
+    fn hosts_with_one_reason_stand_together() {
         let refusals = |pairs: &[(&str, &'static str)]| by_reason(pairs.iter().map(|(reason, host)| ((*reason).to_owned(), *host)));
         assert_eq!(refusals(&[]), "");
         assert_eq!(refusals(&[("full", "h1"), ("no such trait", "h2"), ("no such trait", "h3")]), "no such trait (2 hosts); full (h1)");

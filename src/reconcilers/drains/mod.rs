@@ -207,7 +207,7 @@ impl Driven<'_> {
         format!("drained by drain {}", self.drain.id)
     }
 
-    /// Changes those of the hosts' services that `concerns` names.
+    /// Changes the services of the drained hosts for which `concerns` is true.
     async fn change_services(&self, concerns: impl Fn(&Service) -> bool, change: &ServiceChange) -> Result<(), StepError> {
         let (plan, cell) = (&self.drain.plan, self.world().cell(&self.drain.plan.cell)?);
         let services = cell.services().await?;

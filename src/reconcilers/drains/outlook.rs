@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
+use super::choice::operation;
 use crate::db::DbError;
 use crate::db::api::operations::Operations;
 use crate::domain::drain::{Counts, Drain, DrainServerState, DrainState, MoveKind};
 use crate::domain::flavor::Resources;
-use crate::saga::context::Kind;
 use crate::saga::error::StepError;
 use crate::saga::scheduling::PlannedMove;
 use crate::saga::world::World;
@@ -78,12 +78,12 @@ pub async fn time_left(operations: &Operations, drain: &Drain, counts: &Counts) 
 /// Returns how long so many moves of each kind take. No number of seconds if a kind of move has not been measured yet.
 async fn time_of(operations: &Operations, number: impl Fn(MoveKind) -> f64) -> Result<Value, DbError> {
     let (mut seconds, mut measured) = (Some(0.0), Vec::new());
-    for (kind, saga) in [(MoveKind::Live, Kind::LiveMigrate), (MoveKind::Cold, Kind::Resize)] {
+    for kind in [MoveKind::Live, MoveKind::Cold] {
         let number = number(kind);
         if number <= 0.0 {
             continue;
         }
-        let times = operations.last_times(saga.as_str(), MEASURED).await?;
+        let times = operations.last_times(operation(kind).as_str(), MEASURED).await?;
         let each = seconds_each(&times);
         seconds = seconds.zip(each).map(|(sum, each)| sum + each * number);
         measured.push(json!({"kind": kind, "moves": times.len(), "seconds_each": each.map(rounded)}));
@@ -151,7 +151,7 @@ mod tests {
     /// A live migration that has ended well.
     async fn migrated(operations: &Operations) {
         let server = Uuid::from_u128(8);
-        operations.begin(NewSaga::new(SAGA, server, (Kind::LiveMigrate.as_str(), 1), "accept", "{}".into(), "one")).await.unwrap();
+        operations.begin(NewSaga::new(SAGA, server, (operation(MoveKind::Live).as_str(), 1), "accept", "{}".into(), "one")).await.unwrap();
         operations.append(fixture::end_of(SAGA, server, SagaState::Done)).await.unwrap();
     }
 

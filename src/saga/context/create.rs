@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, part};
-use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
@@ -31,7 +31,7 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<Sealed>,
     /// The project's room. Requests of older releases have none, and are not limited.
-    #[serde(default = "CheckedRoom::final_word")]
+    #[serde(default = "CheckedRoom::without_second_check")]
     pub room: CheckedRoom,
 }
 
@@ -103,18 +103,13 @@ impl RequestedVolume {
     }
 }
 
-/// A new server.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Create {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<CreateRequest>,
-    #[serde(flatten)]
-    pub candidates: Candidates,
+part! {
+    /// A new server.
+    Create of Box<CreateRequest> {
+        #[serde(flatten)]
+        candidates: Candidates,
+    }
 }
-
-part!(Create of Box<CreateRequest>, candidates: Candidates::default());
 
 impl Part for Create {
     fn rules(&self) -> Rules {
@@ -139,7 +134,7 @@ impl Part for Create {
     }
 
     /// The request comes long before the choice of the cell that records the action.
-    fn asked_at(&self) -> Option<DateTime<Utc>> {
+    fn began_at(&self) -> Option<DateTime<Utc>> {
         Some(self.request.instance.instance.created_at)
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, Rules};
 use crate::domain::server::{TaskState, VmState};
 
 /// A request for an image of a server.
@@ -28,19 +28,14 @@ pub struct Backup {
     pub rotation: usize,
 }
 
-/// A snapshot or a backup.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct CreateImage {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<CreateImageRequest>,
-    /// The volumes whose snapshots the image of a volume-backed server names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub volumes_to_snapshot: Vec<Uuid>,
+part! {
+    /// A snapshot or a backup.
+    CreateImage of Box<CreateImageRequest> {
+        /// The volumes whose snapshots the image of a volume-backed server names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        volumes_to_snapshot: Vec<Uuid>,
+    }
 }
-
-part!(CreateImage of Box<CreateImageRequest>, volumes_to_snapshot: Vec::new());
 
 /// Returns the id of the image that an operation makes.
 pub fn image_of_operation(operation: Uuid) -> Uuid {

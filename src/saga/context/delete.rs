@@ -1,7 +1,6 @@
 //! The part of a delete.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
@@ -22,22 +21,21 @@ pub(super) enum Deletion {
     OfReclaimed,
 }
 
-/// A delete, or a soft delete.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Delete {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    /// Volumes that are deleted with the server.
-    pub volumes_to_delete: Vec<Uuid>,
-    /// The image of a shelved server's root disk.
-    #[serde(default)]
-    pub shelved_image: Option<Uuid>,
-    /// True for a soft delete: the server's user may restore it for a while.
-    #[serde(default)]
-    pub deferred: bool,
-    /// True if the time of a soft-deleted server has ended. A server that its user restores meanwhile stays.
-    #[serde(default)]
-    pub reclaims: bool,
+part! {
+    /// A delete, or a soft delete.
+    Delete {
+        /// Volumes that are deleted with the server.
+        volumes_to_delete: Vec<Uuid>,
+        /// The image of a shelved server's root disk.
+        #[serde(default)]
+        shelved_image: Option<Uuid>,
+        /// True for a soft delete: the server's user may restore it for a while.
+        #[serde(default)]
+        deferred: bool,
+        /// True if the time of a soft-deleted server has ended. A server that its user restores meanwhile stays.
+        #[serde(default)]
+        reclaims: bool,
+    }
 }
 
 impl Request {
@@ -59,8 +57,6 @@ impl Delete {
         self.deferred &= launched && self.here().is_some();
     }
 }
-
-part!(Delete);
 
 impl Part for Delete {
     fn rules(&self) -> Rules {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, Rules};
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
@@ -20,16 +20,10 @@ pub struct ConfirmRequest {
     pub migration: Option<Uuid>,
 }
 
-/// A confirm.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Confirm {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: ConfirmRequest,
+part! {
+    /// A confirm.
+    Confirm of ConfirmRequest {}
 }
-
-part!(Confirm of ConfirmRequest);
 
 impl Part for Confirm {
     fn rules(&self) -> Rules {
@@ -64,16 +58,13 @@ impl Part for Confirm {
     }
 }
 
-/// A revert.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Revert {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    /// True if the guest ran before the move.
-    pub running_before_move: bool,
+part! {
+    /// A revert.
+    Revert of nothing {
+        /// True if the guest ran before the move.
+        running_before_move: bool,
+    }
 }
-
-part!(Revert of nothing, running_before_move: false);
 
 impl Part for Revert {
     fn rules(&self) -> Rules {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, has_first_boot, part};
-use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
@@ -35,22 +35,17 @@ pub struct EvacuateRequest {
     pub sealed: Option<Sealed>,
 }
 
-/// An evacuation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Evacuate {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<EvacuateRequest>,
-    #[serde(flatten)]
-    pub candidates: Candidates,
-    /// True if the source answered and has its guest off; false if it was dead, so that nothing was done to the guest. None before that is
-    /// known.
-    #[serde(default)]
-    pub source_stopped: Option<bool>,
+part! {
+    /// An evacuation.
+    Evacuate of Box<EvacuateRequest> {
+        #[serde(flatten)]
+        candidates: Candidates,
+        /// True if the source answered and has its guest off; false if it was dead, so that nothing was done to the guest. None before that is
+        /// known.
+        #[serde(default)]
+        source_stopped: Option<bool>,
+    }
 }
-
-part!(Evacuate of Box<EvacuateRequest>, candidates: Candidates::default(), source_stopped: None);
 
 impl Evacuate {
     /// True if the guest runs at its target: a server that was off stays off, and one in ERROR is to run again.
@@ -81,6 +76,10 @@ impl Part for Evacuate {
     }
 
     chooses_a_host!();
+
+    fn forced_host(&self) -> Option<&str> {
+        self.request.host.as_deref().filter(|_| self.request.forced)
+    }
 
     fn host_need(&self) -> HostNeed {
         HostNeed::SourceDown

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, Rules};
 use crate::domain::server::VmState;
 use crate::services::network::FixedIp;
 
@@ -16,22 +16,14 @@ pub struct PortAddress {
     pub fixed: FixedIp,
 }
 
-/// The operation that adds an address.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct AddFixedIp {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: AddedAddress,
+part! {
+    /// The operation that adds an address.
+    AddFixedIp of AddedAddress {}
 }
 
-/// The operation that removes an address.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct RemoveFixedIp {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: RemovedAddress,
+part! {
+    /// The operation that removes an address.
+    RemoveFixedIp of RemovedAddress {}
 }
 
 /// The address of [`AddFixedIp`].
@@ -41,9 +33,6 @@ pub struct AddedAddress(pub PortAddress);
 /// The address of [`RemoveFixedIp`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemovedAddress(pub PortAddress);
-
-part!(AddFixedIp of AddedAddress);
-part!(RemoveFixedIp of RemovedAddress);
 
 /// The states of a server whose addresses change: those of every server that was made.
 const ALLOWED: &[VmState] = &[

@@ -4,18 +4,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::part;
-use super::{Part, Place, Rules, ServerFacts, as_request};
+use super::{Part, Place, Rules};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
-/// A crash dump.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct CrashDump {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
+part! {
+    /// A crash dump.
+    CrashDump of nothing {}
 }
-
-part!(CrashDump of nothing);
 
 impl Part for CrashDump {
     fn rules(&self) -> Rules {
@@ -40,16 +36,10 @@ pub struct ChangePasswordRequest {
     pub sealed: Option<Sealed>,
 }
 
-/// A change of the guest's password.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ChangePassword {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: ChangePasswordRequest,
+part! {
+    /// A change of the guest's password.
+    ChangePassword of ChangePasswordRequest {}
 }
-
-part!(ChangePassword of ChangePasswordRequest);
 
 impl Part for ChangePassword {
     fn rules(&self) -> Rules {

@@ -1,22 +1,17 @@
 //! The part of a healing: a server gets in placement what its flavor and its ports ask for, where it is.
 
-use serde::{Deserialize, Serialize};
-
 use super::part::part;
-use super::{HealPlan, HostNeed, Part, Place, Rules, ServerFacts};
+use super::{HealPlan, HostNeed, Part, Place, Rules};
 use crate::domain::server::VmState;
 
-/// A healing of a server's allocation.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Heal {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    /// None before the operation has looked.
-    #[serde(default)]
-    pub plan: Option<HealPlan>,
+part! {
+    /// A healing of a server's allocation.
+    Heal of nothing {
+        /// None before the operation has looked.
+        #[serde(default)]
+        plan: Option<HealPlan>,
+    }
 }
-
-part!(Heal of nothing, plan: None);
 
 impl Part for Heal {
     fn rules(&self) -> Rules {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HealPlan, Part, Place, RequestedNetwork, Rules, ServerFacts, as_request};
+use super::{HealPlan, Part, Place, RequestedNetwork, Rules};
 use crate::domain::network_info::Vif;
 use crate::domain::server::VmState;
 use crate::saga::debt::has_interface;
@@ -15,22 +15,17 @@ use crate::saga::world::World;
 /// The states in which a server's interfaces come and go.
 pub const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];
 
-/// An attach.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct AttachInterface {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: RequestedNetwork,
-    /// The interface as the record is to have it; none before the server has the port.
-    #[serde(default)]
-    pub vif: Option<Vif>,
-    /// The resources that the port gets of the host's network; none before they are chosen.
-    #[serde(default)]
-    pub plan: Option<HealPlan>,
+part! {
+    /// An attach.
+    AttachInterface of RequestedNetwork {
+        /// The interface as the record is to have it; none before the server has the port.
+        #[serde(default)]
+        vif: Option<Vif>,
+        /// The resources that the port gets of the host's network; none before they are chosen.
+        #[serde(default)]
+        plan: Option<HealPlan>,
+    }
 }
-
-part!(AttachInterface of RequestedNetwork, vif: None, plan: None);
 
 #[async_trait]
 impl Part for AttachInterface {
@@ -58,19 +53,14 @@ pub struct DetachInterfaceRequest {
     pub port_id: Uuid,
 }
 
-/// A detach.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct DetachInterface {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: DetachInterfaceRequest,
-    /// The amounts that the server holds with and without the port; none before they are known.
-    #[serde(default)]
-    pub plan: Option<HealPlan>,
+part! {
+    /// A detach.
+    DetachInterface of DetachInterfaceRequest {
+        /// The amounts that the server holds with and without the port; none before they are known.
+        #[serde(default)]
+        plan: Option<HealPlan>,
+    }
 }
-
-part!(DetachInterface of DetachInterfaceRequest, plan: None);
 
 impl Part for DetachInterface {
     fn rules(&self) -> Rules {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::part::{chooses_a_host, part};
-use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::domain::guest::{DiskManifest, DiskPart};
 use crate::domain::notification::Event;
@@ -26,28 +26,22 @@ pub struct LiveMigrateRequest {
     pub unchecked: bool,
 }
 
-/// A live migration.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct LiveMigrate {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: LiveMigrateRequest,
-    #[serde(flatten)]
-    pub candidates: Candidates,
-    /// True once the source host has taken the migration up: a failure from then on is the hosts' (`failed`), not the choice's (`error`).
-    pub taken_up: bool,
-    /// True once a copy was given up, and the abort told if a user wanted it.
-    #[serde(default)]
-    pub copy_given_up: bool,
-    /// The disks that the source has left in the transfer area.
-    pub manifest: Option<DiskManifest>,
-    /// The memory that the source has left there.
-    pub memory: Option<DiskPart>,
+part! {
+    /// A live migration.
+    LiveMigrate of LiveMigrateRequest {
+        #[serde(flatten)]
+        candidates: Candidates,
+        /// True once the source host has taken the migration up: a failure from then on is the hosts' (`failed`), not the choice's (`error`).
+        taken_up: bool,
+        /// True once a copy was given up, and the abort told if a user wanted it.
+        #[serde(default)]
+        copy_given_up: bool,
+        /// The disks that the source has left in the transfer area.
+        manifest: Option<DiskManifest>,
+        /// The memory that the source has left there.
+        memory: Option<DiskPart>,
+    }
 }
-
-part!(LiveMigrate of LiveMigrateRequest,
-    candidates: Candidates::default(), taken_up: false, copy_given_up: false, manifest: None, memory: None);
 
 #[async_trait]
 impl Part for LiveMigrate {
@@ -64,6 +58,10 @@ impl Part for LiveMigrate {
     }
 
     chooses_a_host!();
+
+    fn forced_host(&self) -> Option<&str> {
+        self.request.host.as_deref().filter(|_| self.request.forced)
+    }
 
     fn host_need(&self) -> HostNeed {
         HostNeed::Source

@@ -151,6 +151,11 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
         false
     }
 
+    /// The host onto which the caller forced the server past the scheduler; none if nothing was forced.
+    fn forced_host(&self) -> Option<&str> {
+        None
+    }
+
     /// True if the guest runs once the operation is done. After an undone one it runs if it ran before.
     fn runs_when_done(&self) -> bool {
         self.ran_before()
@@ -162,7 +167,7 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     }
 
     /// The time of the action's beginning, if that is not the time of its record.
-    fn asked_at(&self) -> Option<DateTime<Utc>> {
+    fn began_at(&self) -> Option<DateTime<Utc>> {
         None
     }
 
@@ -210,28 +215,44 @@ impl View for ServerFacts {
     }
 }
 
-/// Lets a part be used as the facts that it shares with all parts, and makes its `begin`: from the facts and the `request`, or from the facts
-/// alone (`of nothing`). Then come the other fields, with what they are at the beginning.
+/// Declares a part: the facts that it shares with all parts, for which it can be used, then the request (`of Request`; `of nothing` if the facts
+/// say all), then its own fields. `Part::begin` makes it from the facts and the request, with each own field empty. A part that is declared
+/// without `of` has a `begin` of its own.
 macro_rules! part {
-    ($part:ident of nothing $(, $field:ident: $value:expr)*) => {
-        part!($part);
+    ($(#[$doc:meta])* $part:ident of nothing { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        part! { $(#[$doc])* $part { $($(#[$attribute])* $field: $type,)* } }
 
         impl $part {
             pub(super) fn begin(facts: $crate::saga::context::ServerFacts, (): ()) -> $part {
-                $part { facts, $($field: $value),* }
+                $part { facts, $($field: Default::default(),)* }
             }
         }
     };
-    ($part:ident of $request:ty $(, $field:ident: $value:expr)*) => {
-        part!($part);
+    ($(#[$doc:meta])* $part:ident of $request:ty { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        part! {
+            $(#[$doc])*
+            $part {
+                #[serde(with = "crate::saga::context::as_request")]
+                request: $request,
+                $($(#[$attribute])* $field: $type,)*
+            }
+        }
 
         impl $part {
             pub(super) fn begin(facts: $crate::saga::context::ServerFacts, request: $request) -> $part {
-                $part { facts, request, $($field: $value),* }
+                $part { facts, request, $($field: Default::default(),)* }
             }
         }
     };
-    ($part:ident) => {
+    ($(#[$doc:meta])* $part:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+        pub struct $part {
+            #[serde(flatten)]
+            pub facts: $crate::saga::context::ServerFacts,
+            $($(#[$attribute])* pub $field: $type,)*
+        }
+
         impl std::ops::Deref for $part {
             type Target = $crate::saga::context::ServerFacts;
 

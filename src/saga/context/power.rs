@@ -1,10 +1,8 @@
 //! The part of the operations on a guest that stays where it is: start, stop, reboot, pause, unpause, suspend, resume,
 //! unrescue and restore.
 
-use serde::{Deserialize, Serialize};
-
 use super::part::part;
-use super::{Part, Place, Request, Rules, ServerFacts, as_request};
+use super::{Part, Place, Request, Rules};
 use crate::domain::server::{TaskState, VmState};
 
 /// A start, a stop, a reboot, a pause or suspension and its end, the end of a rescue, or the restore of a soft-deleted server.
@@ -56,19 +54,14 @@ impl TryFrom<Request> for PowerRequest {
     }
 }
 
-/// An operation on a guest that stays where it is.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Power {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: PowerRequest,
-    /// True if the server is in ERROR while a move waits for confirm or revert: after a hard reboot it waits for them again.
-    #[serde(default)]
-    pub awaits_confirm: bool,
+part! {
+    /// An operation on a guest that stays where it is.
+    Power of PowerRequest {
+        /// True if the server is in ERROR while a move waits for confirm or revert: after a hard reboot it waits for them again.
+        #[serde(default)]
+        awaits_confirm: bool,
+    }
 }
-
-part!(Power of PowerRequest, awaits_confirm: false);
 
 impl Part for Power {
     fn rules(&self) -> Rules {

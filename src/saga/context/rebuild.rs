@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{has_first_boot, part};
-use super::{Part, Place, Rules, ServerFacts, as_request};
+use super::{Part, Place, Rules};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -31,16 +31,10 @@ pub struct RebuildRequest {
     pub sealed: Option<Sealed>,
 }
 
-/// A rebuild.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Rebuild {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<RebuildRequest>,
+part! {
+    /// A rebuild.
+    Rebuild of Box<RebuildRequest> {}
 }
-
-part!(Rebuild of Box<RebuildRequest>);
 
 impl Part for Rebuild {
     fn rules(&self) -> Rules {

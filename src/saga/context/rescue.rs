@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{has_first_boot, part};
-use super::{Part, Place, Rules, ServerFacts, as_request};
+use super::{Part, Place, Rules};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -20,16 +20,10 @@ pub struct RescueRequest {
     pub sealed: Option<Sealed>,
 }
 
-/// A rescue.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Rescue {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<RescueRequest>,
+part! {
+    /// A rescue.
+    Rescue of Box<RescueRequest> {}
 }
-
-part!(Rescue of Box<RescueRequest>);
 
 impl Part for Rescue {
     fn rules(&self) -> Rules {

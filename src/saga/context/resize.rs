@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, part};
-use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::DiskManifest;
@@ -27,22 +27,17 @@ pub struct ResizeRequest {
     pub cross_cell_allowed: bool,
 }
 
-/// A resize or a cold migration.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Resize {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<ResizeRequest>,
-    #[serde(flatten)]
-    pub candidates: Candidates,
-    /// The temporary image that carries the local disks to another cell.
-    pub snapshot: Option<Uuid>,
-    /// The disks that the source has exported.
-    pub manifest: Option<DiskManifest>,
+part! {
+    /// A resize or a cold migration.
+    Resize of Box<ResizeRequest> {
+        #[serde(flatten)]
+        candidates: Candidates,
+        /// The temporary image that carries the local disks to another cell.
+        snapshot: Option<Uuid>,
+        /// The disks that the source has exported.
+        manifest: Option<DiskManifest>,
+    }
 }
-
-part!(Resize of Box<ResizeRequest>, candidates: Candidates::default(), snapshot: None, manifest: None);
 
 #[async_trait]
 impl Part for Resize {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, part};
-use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::quota::Limits;
 use crate::domain::server::{TaskState, VmState};
@@ -46,16 +46,10 @@ impl UnshelveRequest {
     }
 }
 
-/// A shelve.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Shelve {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: ShelveRequest,
+part! {
+    /// A shelve.
+    Shelve of ShelveRequest {}
 }
-
-part!(Shelve of ShelveRequest);
 
 impl Shelve {
     /// True if the server leaves its host in this operation. On a volume it always does, because there is no disk to keep on the host.
@@ -89,14 +83,10 @@ impl Part for Shelve {
     }
 }
 
-/// A shelved server leaves its host.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ShelveOffload {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
+part! {
+    /// A shelved server leaves its host.
+    ShelveOffload of nothing {}
 }
-
-part!(ShelveOffload of nothing);
 
 impl Part for ShelveOffload {
     fn rules(&self) -> Rules {
@@ -117,24 +107,19 @@ impl Part for ShelveOffload {
     }
 }
 
-/// An unshelve: on the server's host, or on a chosen host if it has none.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Unshelve {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: Box<UnshelveRequest>,
-    #[serde(flatten)]
-    pub candidates: Candidates,
-    /// The cell of the server's record.
-    #[serde(default)]
-    pub home: Option<String>,
-    /// The image of the root disk; none if a volume has it.
-    #[serde(default)]
-    pub image: Option<Uuid>,
+part! {
+    /// An unshelve: on the server's host, or on a chosen host if it has none.
+    Unshelve of Box<UnshelveRequest> {
+        #[serde(flatten)]
+        candidates: Candidates,
+        /// The cell of the server's record.
+        #[serde(default)]
+        home: Option<String>,
+        /// The image of the root disk; none if a volume has it.
+        #[serde(default)]
+        image: Option<Uuid>,
+    }
 }
-
-part!(Unshelve of Box<UnshelveRequest>, candidates: Candidates::default(), home: None, image: None);
 
 impl Unshelve {
     /// Returns the cell of the server's record; refused before the operation is accepted.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, Rules, ServerFacts, as_request};
+use super::{Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::server::VmState;
@@ -33,19 +33,14 @@ pub struct DetachRequest {
     pub volume_id: Uuid,
 }
 
-/// An attach.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Attach {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: AttachRequest,
-    /// The cell of the record of a server without a host.
-    #[serde(default)]
-    pub home: Option<String>,
+part! {
+    /// An attach.
+    Attach of AttachRequest {
+        /// The cell of the record of a server without a host.
+        #[serde(default)]
+        home: Option<String>,
+    }
 }
-
-part!(Attach of AttachRequest, home: None);
 
 #[async_trait]
 impl Part for Attach {
@@ -84,19 +79,14 @@ impl Part for Attach {
     }
 }
 
-/// A detach.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Detach {
-    #[serde(flatten)]
-    pub facts: ServerFacts,
-    #[serde(with = "as_request")]
-    pub request: DetachRequest,
-    /// The cell of the record of a server without a host.
-    #[serde(default)]
-    pub home: Option<String>,
+part! {
+    /// A detach.
+    Detach of DetachRequest {
+        /// The cell of the record of a server without a host.
+        #[serde(default)]
+        home: Option<String>,
+    }
 }
-
-part!(Detach of DetachRequest, home: None);
 
 impl Part for Detach {
     fn rules(&self) -> Rules {

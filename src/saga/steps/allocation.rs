@@ -210,7 +210,7 @@ pub async fn take_group_place(world: &World, context: &ServerFacts, fence: Fence
         None => Ok(()),
         Some(why) => Err(StepError::NextCandidate(Reason::no_valid_host(reason!(
             "There are not enough hosts available. {}",
-            Inside(format!("{}: {why}.", target.host))
+            Inside(reason!("{}: {why}.", target.host))
         )))),
     }
 }

@@ -15,8 +15,8 @@ use crate::services::placement::tree::Tree;
 /// The classes of networks begin with this.
 const NETWORK: &str = "NET_";
 
-/// A server on its host.
-pub struct Patient<'a> {
+/// A server on its host, with its ports and what it holds in placement.
+pub struct PlacedServer<'a> {
     pub host: &'a str,
     /// The host's own provider.
     pub node: Uuid,
@@ -29,12 +29,12 @@ pub struct Patient<'a> {
 }
 
 /// Makes the plan over the host's tree. Fails with the reason if the host cannot give what is missing, or could in several ways.
-pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
-    let Patient { host, node, held, .. } = patient;
+pub fn plan(server: &PlacedServer<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
+    let PlacedServer { host, node, held, .. } = server;
     let host_tree = Tree::of(tree.clone());
     let is_below = |provider: Uuid| provider != *node && host_tree.provider(provider).is_some();
     let (mut grants_to_keep, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
-    for port in patient.ports {
+    for port in server.ports {
         let Some(binding) = port.bindings.iter().find(|binding| binding.host == **host) else { continue };
         let before = binding.allocation().cloned();
         let Some(request) = PortRequest::read(port.id, port.resource_request.as_ref())? else {
@@ -51,7 +51,7 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         }
     }
     let requests: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
-    let choice = choose(patient, &requests, without(tree, held, &grants_to_keep, is_below))?;
+    let choice = choose(server, &requests, without(tree, held, &grants_to_keep, is_below))?;
     for (request, before) in wanting {
         keys.insert(request.port, (before, request.allocation(&choice)));
     }
@@ -60,30 +60,30 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
     let mut after: Amounts = (*held).clone();
     after.retain(|provider, amounts| !is_network(provider, amounts));
     add(&mut after, grants_to_keep.iter().chain(&choice));
-    if let Some(own) = patient.own {
+    if let Some(own) = server.own {
         after.insert(*node, own.clone());
     }
     Ok(HealPlan { before: (*held).clone(), after, keys })
 }
 
 /// Plans that a port joins the server: it gets the first choice among what the host's network can give. Fails if there is none.
-pub fn joining(patient: &Patient<'_>, port: &Port, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
-    let before = patient.held.clone();
+pub fn joining(server: &PlacedServer<'_>, port: &Port, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
+    let before = server.held.clone();
     let Some(request) = PortRequest::read(port.id, port.resource_request.as_ref())? else {
         return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
     };
-    let choices = up_to(&Tree::of(tree), &query(std::slice::from_ref(&request), patient.isolate), patient.node, 1);
+    let choices = up_to(&Tree::of(tree), &query(std::slice::from_ref(&request), server.isolate), server.node, 1);
     let grants = choices.first().and_then(|first| grants(first, request.groups.iter()));
-    let grants = grants.ok_or_else(|| format!("the network of {} cannot give what port {} asks for", patient.host, port.id))?;
+    let grants = grants.ok_or_else(|| format!("the network of {} cannot give what port {} asks for", server.host, port.id))?;
     let mut after = before.clone();
     add(&mut after, grants.iter());
     Ok(HealPlan { before, after, keys: BTreeMap::from([(port.id, (None, request.allocation(&grants)))]) })
 }
 
 /// Plans that a port leaves the server. A port whose request no longer fits its allocation takes nothing along: a heal finds the rest.
-pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
-    let before = patient.held.clone();
-    let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
+pub fn leaving(server: &PlacedServer<'_>, port: &Port) -> Result<HealPlan, String> {
+    let before = server.held.clone();
+    let binding = port.bindings.iter().find(|binding| binding.host == server.host);
     let allocation = binding.and_then(|binding| binding.allocation());
     let request = PortRequest::read(port.id, port.resource_request.as_ref())?;
     let grants = request.zip(allocation).and_then(|(request, allocation)| request.grants(allocation).ok()).unwrap_or_default();
@@ -101,11 +101,11 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
 
 /// Plans the allocation of a server after one of its ports was deleted. The deleted port's request is unknown, so the server keeps the network
 /// resources of its other ports only. Changes nothing if the allocation of another port does not fit its request: then a heal mends both.
-pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
-    let before = patient.held.clone();
+pub fn left_behind(server: &PlacedServer<'_>) -> Result<HealPlan, String> {
+    let before = server.held.clone();
     let mut charges = Amounts::new();
-    for port in patient.ports {
-        let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
+    for port in server.ports {
+        let binding = port.bindings.iter().find(|binding| binding.host == server.host);
         let allocation = binding.and_then(|binding| binding.allocation());
         let Some((request, allocation)) = PortRequest::read(port.id, port.resource_request.as_ref())?.zip(allocation) else { continue };
         let Ok(grants) = request.grants(allocation) else {
@@ -114,7 +114,7 @@ pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
         add(&mut charges, grants.iter());
     }
     let mut after = before.clone();
-    for (provider, amounts) in after.iter_mut().filter(|(provider, _)| **provider != patient.node) {
+    for (provider, amounts) in after.iter_mut().filter(|(provider, _)| **provider != server.node) {
         for (class, amount) in amounts.iter_mut().filter(|(class, _)| class.starts_with(NETWORK)) {
             let charges = charges.get(provider).and_then(|of| of.get(class)).copied().unwrap_or_default();
             *amount = charges.min(*amount);
@@ -126,12 +126,12 @@ pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
 }
 
 /// Returns the only providers that can give what these ports ask for.
-fn choose(patient: &Patient<'_>, requests: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
+fn choose(server: &PlacedServer<'_>, requests: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
     if requests.is_empty() {
         return Ok(Vec::new());
     }
-    let host = patient.host;
-    let choices = up_to(&Tree::of(tree), &query(requests, patient.isolate), patient.node, 2);
+    let host = server.host;
+    let choices = up_to(&Tree::of(tree), &query(requests, server.isolate), server.node, 2);
     match choices.len() {
         0 => Err(format!("the network of {host} cannot give what the ports ask for: migrate the server to a host that can")),
         1 => {

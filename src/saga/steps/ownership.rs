@@ -13,11 +13,16 @@ pub async fn take_ownership(world: &World, context: &mut ServerFacts, fence: Fen
     own(world, context, fence, Some(owner)).await
 }
 
-/// Undo: names the source again, in one commit. Reached only if the target has said "not running, fenced", an operator has forced it
+/// Undo: names the source again, in one commit. A move reaches it only if the target has said "not running, fenced", an operator has forced it
 /// down, or the act's commit did not happen.
 pub async fn hand_back_ownership(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let owner = context.source()?.clone();
     own(world, context, fence, Some(owner)).await
+}
+
+/// Says that no host may run the guest.
+pub async fn disown(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    own(world, context, fence, None).await
 }
 
 /// Names an owner under the saga's lease.

@@ -34,8 +34,8 @@ use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
     claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place,
 };
-use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
-use crate::saga::steps::ownership::own;
+use crate::saga::steps::guest::{fence_target, guest_spec, remove_from_target, start_at_target};
+use crate::saga::steps::ownership::{disown, take_ownership};
 use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests_of, refuse_policy_of_network};
 use crate::saga::steps::ports::vif_of;
@@ -63,7 +63,8 @@ const STEPS: &[Step] = &[
     Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes)))
         .within(Deadline::Within(600))
         .idle(asks_for_no_volumes),
-    Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),
+    Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_from_target)))
+        .within(Deadline::WithoutProgress(60)),
     // As in a move: no guest runs before a commit has named its owner.
     Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown))),
     Step::forward_or_back(StepName::StartGuest, work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
@@ -284,20 +285,6 @@ async fn prepare_guest(world: &World, context: &mut Create, fence: Fence) -> Res
     secrets.user_data = user_data(world, context).await?.map(Secret::new);
     (spec.config_drive, spec.sealed) = (config, Some(world.seal_for(&target, &secrets).await?));
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
-}
-
-async fn remove_guest(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
-    let target = context.target()?.clone();
-    world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
-}
-
-async fn take_ownership(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
-    let target = context.target()?.clone();
-    own(world, context, fence, Some(target)).await
-}
-
-async fn disown(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
-    own(world, context, fence, None).await
 }
 
 /// Writes the complete record, ACTIVE, with all that belongs to it.

@@ -20,7 +20,7 @@ use crate::saga::refusal::Refusal;
 use crate::saga::step::{Step, Table, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::drop_claim;
-use crate::saga::steps::ownership::own;
+use crate::saga::steps::ownership::disown;
 use crate::saga::steps::records::ignore_missing;
 use crate::saga::steps::shelf;
 use crate::saga::world::World;
@@ -137,10 +137,6 @@ async fn drop_allocation(world: &World, context: &mut Delete, fence: Fence) -> R
     let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
     let none = Allocations { allocations: BTreeMap::new(), ..held };
     Ok(world.placement.replace_allocations(fence, vec![none]).await?)
-}
-
-async fn disown(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
-    own(world, context, fence, None).await
 }
 
 async fn delete_record(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {

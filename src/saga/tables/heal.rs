@@ -18,7 +18,7 @@ use crate::saga::history;
 use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::heal_plan::{Patient, plan};
+use crate::saga::steps::heal_plan::{PlacedServer, plan};
 use crate::saga::steps::port_shares::{hold, hold_anew, hold_as_before};
 use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;
@@ -84,7 +84,7 @@ pub fn plan_over(server: Uuid, here: &Place, records: HealRecords<'_>) -> Result
         }
     };
     let isolate = spec.and_then(|spec| spec.flavor.extra_specs.get("group_policy")).is_some_and(|policy| policy == "isolate");
-    plan(&Patient { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate, own: own.as_ref() }, tree)
+    plan(&PlacedServer { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate, own: own.as_ref() }, tree)
 }
 
 fn planned(context: &Heal) -> Result<HealPlan, StepError> {

@@ -19,7 +19,7 @@ use crate::saga::history;
 use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::heal_plan::{Patient, joining, leaving, left_behind};
+use crate::saga::steps::heal_plan::{PlacedServer, joining, leaving, left_behind};
 use crate::saga::steps::port_shares::{hold, hold_as_before, refuse_policy_of_network, too_old};
 use crate::saga::steps::ports::vif_of;
 use crate::saga::world::World;
@@ -119,8 +119,8 @@ async fn plan_join(world: &World, facts: &AttachInterface, port: &Port) -> Resul
     let held = world.placement.allocations_of(facts.server).await?;
     let held = held.ok_or_else(|| StepError::Refused(reason!("Instance {} has no allocation to add to", facts.server)))?;
     let tree = world.placement.trees(Some(vec![here.provider])).await?;
-    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held.allocations, isolate: false, own: None };
-    joining(&patient, port, tree).map(Some).map_err(|why| no_room(facts, &Reason::public(why)))
+    let server = PlacedServer { host: &here.host, node: here.provider, ports: &[], held: &held.allocations, isolate: false, own: None };
+    joining(&server, port, tree).map(Some).map_err(|why| no_room(facts, &Reason::public(why)))
 }
 
 async fn claim_shares(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<Claimed, StepError> {
@@ -183,8 +183,8 @@ async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence
     };
     let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
     let others = if port.is_none() { world.network.ports_of(context.server).await? } else { Vec::new() };
-    let patient = Patient { host: &here.host, node: here.provider, ports: &others, held: &held.allocations, isolate: false, own: None };
-    let plan = port.map_or_else(|| left_behind(&patient), |port| leaving(&patient, &port));
+    let server = PlacedServer { host: &here.host, node: here.provider, ports: &others, held: &held.allocations, isolate: false, own: None };
+    let plan = port.map_or_else(|| left_behind(&server), |port| leaving(&server, &port));
     context.plan = Some(plan.map_err(|why| StepError::Refused(Reason::public(why)))?).filter(HealPlan::changes);
     Ok(())
 }

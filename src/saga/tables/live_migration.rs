@@ -27,7 +27,10 @@ use crate::saga::steps::live_records::{
 use crate::saga::steps::ports::activate_source_ports;
 
 /// The operation.
-pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving_live();
+pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE)
+    .moving_live()
+    // Clients that wait for the end of a task call such a move complete.
+    .when_undone("the server is where it was");
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };

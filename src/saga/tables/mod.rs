@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serves_and_is_not_undone_has_no_way_back() {
+    fn service_steps_without_undo_have_no_way_back() {
         for (saga, table) in ALL {
             for step in table.steps.iter().filter(|step| step.class == Class::Reversible && step.service_depends) {
                 assert_eq!(step.no_way_back, step.undo.work().is_none(), "{} of {saga}", step.name);

@@ -32,7 +32,7 @@ pub const OPERATION: Operation = Operation::new(
 )
 .moving()
 // Clients that wait for the end of a task call such a move complete.
-.when_undone(", the server is where it was");
+.when_undone("the server is where it was");
 
 /// Before any effect, so that every later failure has a migration that says `error`.
 pub const RECORD_MIGRATION: Step =

@@ -18,7 +18,7 @@ use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::drop_claim;
-use crate::saga::steps::ownership::own;
+use crate::saga::steps::ownership::{disown, hand_back_ownership};
 use crate::saga::steps::volumes::attachments;
 use crate::saga::world::World;
 use crate::services::placement::Allocations;
@@ -35,7 +35,7 @@ pub const TABLE: Table = Table {
 const BEGIN: Step = Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells"));
 
 /// The pivot: the guest is off by its host's word, and no host may run it any more.
-pub const DISOWN: Step = Step::pivot(StepName::Disown, work!(disown), Undo::By(work!(own_again)));
+pub const DISOWN: Step = Step::pivot(StepName::Disown, work!(disown), Undo::By(work!(hand_back_ownership)));
 /// Removes the guest with its disks, and gives the room on the host back.
 pub const REMOVE_GUEST: Step = Step::cleanup(StepName::RemoveGuest, work!(remove_guest)).moot_when(Moot::InUseAgain(At::Source));
 /// Removes the bindings to the host.
@@ -52,16 +52,6 @@ async fn begin(world: &World, context: &mut ShelveOffload, fence: Fence) -> Resu
     let here = context.source()?.clone();
     let event = (StepName::Begin, InstanceAction::ShelveOffload, Phase::Start);
     history::apply_and_notify(world, context, fence, CellTxn::new(), event, &here).await
-}
-
-async fn disown(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
-    own(world, context, fence, None).await
-}
-
-/// Undo: the host owns the guest as before.
-async fn own_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
-    let owner = context.source()?.clone();
-    own(world, context, fence, Some(owner)).await
 }
 
 async fn remove_guest(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {

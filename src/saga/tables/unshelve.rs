@@ -28,8 +28,8 @@ use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
     claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place, target_spec,
 };
-use crate::saga::steps::guest::{fence_target, guest_spec};
-use crate::saga::steps::ownership::own;
+use crate::saga::steps::guest::{fence_target, guest_spec, remove_from_target};
+use crate::saga::steps::ownership::{disown, take_ownership};
 use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests};
 use crate::saga::steps::ports::activate_ports;
@@ -107,7 +107,7 @@ pub(super) const RESERVE_VOLUMES_FOR_TARGET: Step =
     Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes), Undo::By(work!(release_volumes)))
         .idle(idle::without_volumes);
 
-pub(super) const PREPARE_AT_TARGET: Step = Step::reversible(StepName::PrepareAtTarget, work!(prepare), Undo::By(work!(remove_guest)))
+pub(super) const PREPARE_AT_TARGET: Step = Step::reversible(StepName::PrepareAtTarget, work!(prepare), Undo::By(work!(remove_from_target)))
     .moot_when(Moot::InUseAgain(At::Target))
     .within(Deadline::WithoutProgress(60));
 
@@ -276,20 +276,6 @@ async fn prepare(world: &World, context: &mut Unshelve, fence: Fence) -> Result<
     let flavor = context.new_flavor.clone().unwrap_or_default();
     let spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
-}
-
-async fn remove_guest(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
-    let target = context.target()?.clone();
-    world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
-}
-
-async fn take_ownership(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
-    let owner = context.target()?.clone();
-    own(world, context, fence, Some(owner)).await
-}
-
-async fn disown(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
-    own(world, context, fence, None).await
 }
 
 async fn start(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {

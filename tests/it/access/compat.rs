@@ -56,9 +56,9 @@ fn list() -> String {
 fn line(row: &Row) -> String {
     let (method, path) = row.route();
     let action = row.action().map(|action| format!(" `{action}`")).unwrap_or_default();
-    let rule = row.rules.first().map(|rule| format!("`{rule}`")).unwrap_or_default();
+    let rule = row.answers.rules.first().map(|rule| format!("`{rule}`")).unwrap_or_default();
     let path = if path.is_empty() { "/" } else { path.as_str() };
-    format!("| `{method} {path}`{action} | {} | {} | {} | {rule} |\n", microversions(row), row.success, let_in(row))
+    format!("| `{method} {path}`{action} | {} | {} | {} | {rule} |\n", microversions(row), row.answers.success, let_in(row))
 }
 
 /// Returns the microversions of a route whose last is not the newest, or whose first is not the oldest.
@@ -75,10 +75,11 @@ fn microversions(row: &Row) -> String {
 
 fn let_in(row: &Row) -> String {
     // 404 is also the answer for those from whom the project's things are hidden.
-    let is_hidden = |caller: &str| row.success == 404 && ["other", "service"].contains(&caller);
-    let callers: Vec<&str> = CALLERS.into_iter().filter(|caller| row.status_for(caller) == row.success && !is_hidden(caller)).collect();
+    let is_hidden = |caller: &str| row.answers.success == 404 && ["other", "service"].contains(&caller);
+    let callers: Vec<&str> =
+        CALLERS.into_iter().filter(|caller| row.status_for(caller) == row.answers.success && !is_hidden(caller)).collect();
     let words = LET_IN.iter().find(|(group, _)| *group == callers).map(|(_, words)| (*words).to_owned());
-    match row.open {
+    match row.answers.open {
         true => "everybody".to_owned(),
         false => words.unwrap_or_else(|| callers.join(", ")),
     }

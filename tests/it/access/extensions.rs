@@ -55,7 +55,7 @@ fn extensions_are_listed_exactly_when_they_are_here() {
         let listed: Vec<&str> = body["extensions"].as_array().expect("extensions").iter().filter_map(|one| one["alias"].as_str()).collect();
         assert!(listed.is_sorted() && listed.iter().collect::<BTreeSet<_>>().len() == listed.len(), "each once: {listed:?}");
         let here: Vec<(String, String)> =
-            rows().iter().filter(|row| row.statuses.iter().all(|status| *status != 410)).map(|row| row.route()).collect();
+            rows().iter().filter(|row| row.answers.by_caller.iter().all(|status| *status != 410)).map(|row| row.route()).collect();
         let segments = here.iter().filter(|(_, path)| path.starts_with("/compute/v2.1/")).flat_map(|(_, path)| path.split('/'));
         let alias = |segment| CALLED.iter().find(|(name, _)| *name == segment).map_or(segment, |(_, alias)| *alias);
         let routed: BTreeSet<&str> = segments.map(alias).filter(|alias| alias.starts_with("os-")).collect();

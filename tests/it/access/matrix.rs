@@ -100,7 +100,7 @@ fn unnamed(row: &Row, status: u16, text: &str) -> Option<String> {
     let (_, rest) = text.split_once("Policy doesn't allow ").filter(|_| status == 403)?;
     // Where a role alone decides, no rule is named.
     let (rule, _) = rest.split_once(" to be performed").filter(|(rule, _)| rule.contains(':'))?;
-    (!row.rules.iter().any(|name| name == rule)).then(|| format!("by the rule {rule}, and the row names {:?}", row.rules))
+    (!row.answers.rules.iter().any(|name| name == rule)).then(|| format!("by the rule {rule}, and the row names {:?}", row.answers.rules))
 }
 
 #[test]

@@ -38,20 +38,27 @@ pub struct Row {
     pub body: Body,
     /// The value of `OpenStack-API-Version`.
     pub version: String,
-    /// The status of success.
-    pub success: u16,
-    /// The answers by caller, in the order of [`CALLERS`].
-    pub statuses: Vec<u16>,
-    /// True if strangers get the answer of the first caller.
-    pub open: bool,
+    /// The statuses of the answers.
+    pub answers: Answers,
     /// True if the answer is endless.
     pub endless: bool,
-    /// The rules of the policy that refusals name, the route's own first.
-    pub rules: Vec<String>,
     /// The token in question, if it is not the caller's own.
     pub about: Option<String>,
     /// The request with which an administrator undoes the row's effect.
     pub undo: Option<Box<Row>>,
+}
+
+/// The statuses of the answers to a row's request.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Answers {
+    /// The status of success.
+    pub success: u16,
+    /// The status for each caller, in the order of [`CALLERS`].
+    pub by_caller: Vec<u16>,
+    /// True if strangers get the answer of the first caller.
+    pub open: bool,
+    /// The rules of the policy that refusals name, the route's own first.
+    pub rules: Vec<String>,
 }
 
 /// Returns all rows of all tables.
@@ -87,12 +94,12 @@ fn row(line: &str) -> Result<Row, String> {
     let [method, success, columns @ .., path] = words.as_slice() else { return Err("a row has a method, answers and a path".to_owned()) };
     let status = |word: &str| word.parse::<u16>().map_err(|_| format!("{word} is no status"));
     let success = status(success)?;
-    let statuses = columns.iter().map(|column| if *column == "+" { Ok(success) } else { status(column) });
-    let statuses = statuses.collect::<Result<Vec<u16>, String>>()?;
-    if statuses.len() != CALLERS.len() {
-        return Err(format!("there are {} callers and {} answers", CALLERS.len(), statuses.len()));
+    let by_caller = columns.iter().map(|column| if *column == "+" { Ok(success) } else { status(column) });
+    let by_caller = by_caller.collect::<Result<Vec<u16>, String>>()?;
+    if by_caller.len() != CALLERS.len() {
+        return Err(format!("there are {} callers and {} answers", CALLERS.len(), by_caller.len()));
     }
-    Ok(Row { success, statuses, ..Row::bare(method, path) })
+    Ok(Row { answers: Answers { success, by_caller, ..Answers::default() }, ..Row::bare(method, path) })
 }
 
 /// Returns the newest microversion for the path's API.
@@ -112,11 +119,8 @@ impl Row {
             path: path.to_owned(),
             body: Body::None,
             version: version_for(path).to_owned(),
-            success: 0,
-            statuses: Vec::new(),
-            open: false,
+            answers: Answers::default(),
             endless: false,
-            rules: Vec::new(),
             about: None,
             undo: None,
         }
@@ -132,9 +136,9 @@ impl Row {
                 self.body = Body::Raw(kind.to_owned(), text.to_owned());
             }
             "version" => self.version = rest.to_owned(),
-            "open" => self.open = true,
+            "open" => self.answers.open = true,
             "endless" => self.endless = true,
-            "rules" => self.rules = rest.split_whitespace().map(str::to_owned).collect(),
+            "rules" => self.answers.rules = rest.split_whitespace().map(str::to_owned).collect(),
             "about" => self.about = Some(rest.to_owned()),
             "undo" => {
                 let mut parts = rest.splitn(4, ' ');
@@ -143,7 +147,8 @@ impl Row {
                 };
                 let status = status.parse().map_err(|_| format!("{status} is no status"))?;
                 let body = parts.next().map(json).transpose()?.map_or(Body::None, Body::Json);
-                self.undo = Some(Box::new(Row { body, statuses: vec![status; CALLERS.len()], ..Row::bare(method, path) }));
+                let answers = Answers { by_caller: vec![status; CALLERS.len()], ..Answers::default() };
+                self.undo = Some(Box::new(Row { body, answers, ..Row::bare(method, path) }));
             }
             other => return Err(format!("nothing is called {other}")),
         }
@@ -153,8 +158,8 @@ impl Row {
     /// Returns the expected answer for a caller of [`CALLERS`] or [`STRANGERS`].
     pub fn status_for(&self, caller: &str) -> u16 {
         match CALLERS.iter().position(|name| *name == caller) {
-            Some(column) => self.statuses[column],
-            None if self.open => self.statuses[0],
+            Some(column) => self.answers.by_caller[column],
+            None if self.answers.open => self.answers.by_caller[0],
             None => 401,
         }
     }

@@ -22,7 +22,7 @@ fn a_restored_backup_is_the_cloud_of_its_moment() {
 }
 
 #[test]
-fn parts_of_a_backup_beside_newer_parts_are_told() {
+fn the_audit_names_what_an_older_database_lacks() {
     let site = Site::new();
     site.fill();
     let backup = site.back_up();

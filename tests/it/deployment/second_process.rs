@@ -204,7 +204,7 @@ fn a_killed_process_is_followed_in_its_directory_at_once() {
 }
 
 /// A start in the site's directory that fails with this text, after which a process in another directory starts at once.
-fn is_followed_at_once(mut site: Site, made: &Made, copy: PathBuf, why: &str) {
+fn assert_followed_at_once(mut site: Site, made: &Made, copy: PathBuf, why: &str) {
     let ended = attempt(&site, &site.data).map(|_| ()).expect_err("the start fails");
     assert!(ended.code == Some(1) && ended.stderr.contains(why), "{}", ended.stderr);
     site.config.metrics.listen = None;
@@ -219,7 +219,7 @@ fn a_start_that_finds_a_wrong_file_gives_its_seat_up() {
     let made = site.fill();
     let copy = whole_copy(&site, "copy");
     std::fs::write(site.data.join("clouds.yaml"), "no clouds").expect("a file");
-    is_followed_at_once(site, &made, copy, "is not a clouds.yaml");
+    assert_followed_at_once(site, &made, copy, "is not a clouds.yaml");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_start_that_cannot_listen_gives_its_seat_up() {
     let copy = whole_copy(&site, "copy");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     site.config.metrics.listen = Some(listener.local_addr().expect("an address"));
-    is_followed_at_once(site, &made, copy, "metrics.listen is");
+    assert_followed_at_once(site, &made, copy, "metrics.listen is");
 }
 
 #[test]

@@ -111,7 +111,7 @@ async fn said_without_the_cell(stage: &Stage, servers: &Servers, what: &str) {
     }
 }
 
-async fn is_back(stage: &Stage) {
+async fn assert_back(stage: &Stage) {
     let health = &stage.running.tree.cell("cell1").expect("a cell").health;
     stage.until("the cell answers again", || async { health.is_up() }).await;
 }
@@ -125,7 +125,7 @@ fn a_cell_with_a_dead_postgresql_is_left_out_and_returns() {
             (trouble.begin)(&server, &proxy);
             goes_on(&stage, &servers, trouble.what).await;
             (trouble.end)(&server, &proxy);
-            is_back(&stage).await;
+            assert_back(&stage).await;
             let after = entries(&stage.member.get("/servers/detail").await.expect(200).body);
             assert_eq!(after.iter().map(|(id, _)| *id).collect::<Vec<_>>(), before, "{}", trouble.what);
             assert!(after.iter().all(|(_, status)| status == "ACTIVE"), "{}: {after:?}", trouble.what);
@@ -186,7 +186,7 @@ fn a_cell_with_a_damaged_file_is_left_out_and_returns() {
             shell(DAMAGE, &file);
             goes_on(&stage, &servers, "unreadable").await;
             shell(MEND, &file);
-            is_back(&stage).await;
+            assert_back(&stage).await;
             assert_eq!(listed(&stage.member, "/servers").await, before);
             assert_eq!(stage.member.status(servers.here).await, "ACTIVE");
         },

@@ -111,7 +111,7 @@ impl Trip<'_> {
         self.is("ACTIVE", Some(migration), &settled(self.other)).await;
     }
 
-    async fn is_evacuated(&self, host: Option<&str>) {
+    async fn assert_evacuated(&self, host: Option<&str>) {
         self.stage.force_down(self.home, true).await;
         let body = host.map_or_else(|| json!({}), |host| json!({"host": host}));
         self.act(json!({"evacuate": body}), "2.93", 200).await;
@@ -121,15 +121,15 @@ impl Trip<'_> {
         self.is("ACTIVE", Some(migration), &settled(self.other)).await;
     }
 
-    async fn is_offloaded(&self) {
+    async fn assert_offloaded(&self) {
         self.act(json!({"shelve": null}), "2.93", 202).await;
         self.is("SHELVED", None, &settled(self.home)).await;
         self.boss.act(self.server, json!({"shelveOffload": null})).await.expect(202);
         self.is("SHELVED_OFFLOADED", None, &[]).await;
     }
 
-    async fn is_unshelved_on(&self, host: &str) {
-        self.is_offloaded().await;
+    async fn assert_unshelved_on(&self, host: &str) {
+        self.assert_offloaded().await;
         self.act(json!({"unshelve": {"host": host}}), "2.93", 202).await;
         self.is("ACTIVE", None, &settled(host)).await;
     }
@@ -142,17 +142,17 @@ impl Trip<'_> {
             Way::ResizeAcross => self.waits_across().await,
             Way::Live => self.goes_alive(None).await,
             Way::LiveToHost => self.goes_alive(Some(self.other)).await,
-            Way::Evacuate => self.is_evacuated(None).await,
-            Way::EvacuateToHost => self.is_evacuated(Some(self.other)).await,
+            Way::Evacuate => self.assert_evacuated(None).await,
+            Way::EvacuateToHost => self.assert_evacuated(Some(self.other)).await,
             Way::ShelveInPlace => {
                 self.act(json!({"shelve": null}), "2.93", 202).await;
                 self.is("SHELVED", None, &settled(self.home)).await;
                 self.act(json!({"unshelve": null}), "2.93", 202).await;
                 self.is("ACTIVE", None, &settled(self.home)).await;
             }
-            Way::UnshelveSame => self.is_unshelved_on(self.home).await,
-            Way::UnshelveOther => self.is_unshelved_on(self.other).await,
-            Way::UnshelveAcross => self.is_unshelved_on("cell2-host2").await,
+            Way::UnshelveSame => self.assert_unshelved_on(self.home).await,
+            Way::UnshelveOther => self.assert_unshelved_on(self.other).await,
+            Way::UnshelveAcross => self.assert_unshelved_on("cell2-host2").await,
         }
     }
 

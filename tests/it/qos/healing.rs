@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::networks::{Minimum, expect, give_twin, ledger, ports, server_with, settled};
-use super::refusals::is_from_before;
+use super::refusals::assert_from_before;
 use crate::stage::{Stage, play_default};
 
 async fn server(stage: &Stage) -> (Uuid, String) {
@@ -27,7 +27,7 @@ fn a_server_from_before_is_healed_where_it_is() {
     play_default(|stage| async move {
         let (server, host) = server(&stage).await;
         assert!(unhealed(&stage).await.is_empty());
-        is_from_before(&stage, server).await;
+        assert_from_before(&stage, server).await;
         let listed = unhealed(&stage).await;
         assert_eq!((listed.len(), &listed[0]["server"], &listed[0]["host"]), (1, &json!(server), &json!(host)), "{listed:#?}");
         assert_eq!(listed[0]["changes"]["amounts"].as_array().map(Vec::len), Some(3), "{listed:#?}");
@@ -42,7 +42,7 @@ fn a_server_from_before_is_healed_where_it_is() {
 fn ports_are_as_before_when_placement_refuses() {
     play_default(|stage| async move {
         let (server, host) = server(&stage).await;
-        is_from_before(&stage, server).await;
+        assert_from_before(&stage, server).await;
         let nothing = [format!("port 0 ACTIVE on {host}: nothing")];
         for step in ["claim_shares", "name_providers"] {
             stage.refuse(step);
@@ -61,7 +61,7 @@ fn ports_are_as_before_when_placement_refuses() {
 fn a_server_that_two_bridges_could_serve_is_left_to_a_migration() {
     play_default(|stage| async move {
         let (server, host) = server(&stage).await;
-        is_from_before(&stage, server).await;
+        assert_from_before(&stage, server).await;
         give_twin(&stage, &host).await;
         let listed = unhealed(&stage).await;
         assert!(listed[0]["obstacle"].as_str().unwrap_or_default().contains("several providers"), "{listed:#?}");
@@ -80,7 +80,7 @@ fn a_heal_that_failed_is_given_up_late_and_harms_nothing() {
     for goes_on in ["heals", "migrates", "is deleted"] {
         play_default(move |stage| async move {
             let (server, host) = server(&stage).await;
-            is_from_before(&stage, server).await;
+            assert_from_before(&stage, server).await;
             stage.arm(|point| match (point.step, point.side, point.moment) {
                 ("name_providers", "act", Moment::BeforeEffect) | ("claim_shares", "undo", Moment::BeforeEffect) => StepFault::Refuse,
                 _ => StepFault::None,

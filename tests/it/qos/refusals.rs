@@ -190,7 +190,7 @@ fn a_live_migration_needs_a_binding_for_each_host() {
 }
 
 /// Takes from a server what its ports have of its host's network, as if an older service had made it.
-pub async fn is_from_before(stage: &Stage, server: Uuid) {
+pub async fn assert_from_before(stage: &Stage, server: Uuid) {
     let services = &stage.running.cloud.services;
     for port in ports(stage, server).await {
         let host = port.bindings[0].host.clone();
@@ -207,7 +207,7 @@ fn a_move_gives_a_server_from_before_its_bandwidth() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
         let source = stage.host_of(server).await;
-        is_from_before(&stage, server).await;
+        assert_from_before(&stage, server).await;
         let report = cellshift::chaos::audit::audit(stage.world()).await.expect("an audit");
         assert!(report.violations.iter().any(|one| one.message.contains("has no allocation")), "{report:#?}");
         stage.cross(server).await;
@@ -231,7 +231,7 @@ fn a_move_gives_a_server_from_before_its_bandwidth() {
 fn a_move_that_healed_a_server_is_confirmed() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
-        is_from_before(&stage, server).await;
+        assert_from_before(&stage, server).await;
         stage.cross(server).await;
         stage.confirm(server).await;
         expect(&stage, server, None, &settled(&stage.host_of(server).await)).await;

@@ -125,13 +125,13 @@ impl fmt::Display for Condition {
 async fn power_off(house: &House, subject: &Subject) {
     let Some(host) = subject.host.as_deref() else { return };
     let cell = house.tree.cell(cell_of(host)).expect("a cell");
-    cell.power_off_host(host, true).await.expect("power off");
+    cell.hosts_here.power_off(host, true).await.expect("power off");
 }
 
 async fn power_on(house: &House, subject: &Subject) {
     let Some(host) = subject.host.as_deref() else { return };
     let cell = house.tree.cell(cell_of(host)).expect("a cell");
-    cell.power_on_host(host).await.expect("power on");
+    cell.hosts_here.power_on(host).await.expect("power on");
     until("the host is back", || async { cell.hosts.standing(host).is_up() }).await;
 }
 

@@ -35,6 +35,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::failure::{Failure, FailureKind};
+use cellshift_domain::reason;
 use cellshift_env::Env;
 use cellshift_env::turns::Turns;
 use cellshift_store::{Conn, Db, DbError};
@@ -172,7 +174,7 @@ impl EmbeddedIdentity {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        self.db.read(work).await.map_err(|e| ServiceError::from_db("identity", e))
+        self.db.read(work).await.map_err(from_db)
     }
 
     /// Changes accounts under a new revision. Changes take turns, so that `work` can rely on its checks. Afterwards cached tokens are
@@ -186,7 +188,7 @@ impl EmbeddedIdentity {
             state::advance(conn)?;
             work(conn)
         });
-        let result = changed.await.map_err(|e| ServiceError::from_db("identity", e));
+        let result = changed.await.map_err(from_db);
         // Also after an error, because the change may have been made and only the reply lost.
         self.cache.lock().doubt();
         result
@@ -217,7 +219,15 @@ impl EmbeddedIdentity {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        self.db.write(work).await.map_err(|e| ServiceError::from_db("identity", e))
+        self.db.write(work).await.map_err(from_db)
+    }
+}
+
+/// Converts the error of the database. Rows name what is missing as Keystone names it: `project: 1f0c`.
+fn from_db(error: DbError) -> ServiceError {
+    match error.failure_kind() {
+        FailureKind::Missing(name) => ServiceError::NotFound(reason!("Could not find {name}.")),
+        _ => ServiceError::from_db("identity", error),
     }
 }
 

@@ -80,14 +80,8 @@ impl<R: Shown<Service = EmbeddedIdentity>> Answers<R> for EmbeddedIdentity {
     }
 }
 
-/// Converts a service's error. What a record misses is said as Keystone says it.
+/// Converts a service's error.
 pub(super) fn failed(error: ServiceError) -> ApiError {
-    if let ServiceError::NotFound(why) = &error
-        && let words = why.for_users()
-        && let Some((what, id)) = words.strip_suffix(" not found").and_then(|missing| missing.rsplit_once(' '))
-    {
-        return not_found(what, id);
-    }
     ApiError::from_service(ErrorForm::Identity, error)
 }
 

@@ -10,10 +10,10 @@ use super::{
 #[async_trait]
 impl Sessions for EmbeddedIdentity {
     async fn log_in(&self, login: Login) -> Result<Session, AuthenticationError> {
-        let Login { user, password, domain, project, project_domain } = login;
+        let Login { user, password, project } = login;
         let of = |domain: Option<String>| domain.map(DomainRef::Name).unwrap_or_default();
-        let user = UserRef::Name { name: user, domain: of(domain) };
-        let scope = ScopeRequest::Project(ProjectRef::Name { name: project, domain: of(project_domain) });
+        let user = UserRef::Name { name: user.name, domain: of(user.domain) };
+        let scope = ScopeRequest::Project(ProjectRef::Name { name: project.name, domain: of(project.domain) });
         session(self.authenticate(vec![Credential::Password { user, password }], scope).await?)
     }
 

@@ -24,7 +24,7 @@ macro_rules! find {
 
         /// Returns the row with this id. NotFound if there is none.
         pub fn find(conn: &mut Conn, id: &str) -> Result<$row, DbError> {
-            by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("{} {id}", $word)))
+            by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("{}: {id}", $word)))
         }
     };
 }
@@ -62,7 +62,7 @@ macro_rules! named {
 }
 pub(super) use named;
 
-/// Makes `insert`, `by_name` and `name_is_free` for a table whose rows belong to domains, and [`named`].
+/// Makes `insert`, `by_name` and `check_name_is_free` for a table whose rows belong to domains, and [`named`].
 macro_rules! in_domains {
     ($table:ident, $row:ident, $word:literal) => {
         $crate::identity::statements::named!($table, $row, $word);
@@ -70,7 +70,7 @@ macro_rules! in_domains {
         /// Stores a new row. Conflict if its name is taken in its domain; NotFound if there is no such domain.
         pub fn insert(conn: &mut Conn, row: &$row) -> Result<(), DbError> {
             $crate::identity::domains::records::find(conn, &row.domain_id)?;
-            name_is_free(conn, &row.domain_id, &row.name, &row.id)?;
+            check_name_is_free(conn, &row.domain_id, &row.name, &row.id)?;
             diesel::insert_into($table::table).values(row).execute(conn)?;
             Ok(())
         }
@@ -85,7 +85,7 @@ macro_rules! in_domains {
         }
 
         /// Conflict if another row of the domain has this name.
-        fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
+        fn check_name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
             let holder = by_name(conn, domain_id, name)?.filter(|other| other.id != id);
             $crate::identity::statements::refuse_holder($word, holder.map(|other| other.name))
         }

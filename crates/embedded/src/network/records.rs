@@ -17,7 +17,7 @@ const PROJECT_ID_MAX: usize = 255;
 pub type Attributes = serde_json::Map<String, Value>;
 
 /// A network.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct NetworkRecord {
     pub id: Uuid,
     pub name: String,
@@ -52,7 +52,7 @@ pub struct AllocationPool {
 }
 
 /// A subnet.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SubnetRecord {
     pub id: Uuid,
     pub network_id: Uuid,
@@ -74,7 +74,7 @@ pub struct SubnetRecord {
 }
 
 /// A subnet pool: blocks that subnets are taken from.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SubnetPool {
     pub id: Uuid,
     pub name: String,
@@ -152,7 +152,7 @@ pub struct GatewayInfo {
 }
 
 /// A router.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct RouterRecord {
     pub id: Uuid,
     pub name: String,
@@ -175,7 +175,7 @@ pub struct Route {
 }
 
 /// A floating IP.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FloatingIpRecord {
     pub id: Uuid,
     pub project_id: String,
@@ -239,7 +239,7 @@ pub struct SecurityGroupRule {
 }
 
 /// A QoS policy.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct QosPolicy {
     pub id: Uuid,
     pub name: String,

@@ -70,9 +70,29 @@ fn configure(config: &mut web::ServiceConfig, door: &Door) {
 }
 
 /// Makes the HTTP application over these services.
-pub async fn served(world: &ApiFixture) -> impl Service<actix_http::Request, Response = ServiceResponse<impl MessageBody>, Error = Error> {
+pub async fn served(
+    world: &ApiFixture,
+) -> impl Service<actix_http::Request, Response = ServiceResponse<impl MessageBody + use<>>, Error = Error> + use<> {
     let authenticator = world.identity.clone();
     test::init_service(app(Door { env: world.env.clone(), authenticator, max_body: 1 << 16, part: world.part() })).await
+}
+
+/// Starts a service's API, and returns both with the token of a member.
+pub async fn with_member(
+    world: ApiFixture,
+) -> (ApiFixture, impl Service<actix_http::Request, Response = ServiceResponse<impl MessageBody>, Error = Error>, String) {
+    let app = served(&world).await;
+    let demo = world.token("demo").await;
+    (world, app, demo)
+}
+
+/// Starts a service's API, and returns both with the tokens of a member and of an administrator.
+pub async fn with_users(
+    world: ApiFixture,
+) -> (ApiFixture, impl Service<actix_http::Request, Response = ServiceResponse<impl MessageBody>, Error = Error>, String, String) {
+    let (world, app, demo) = with_member(world).await;
+    let admin = world.token("admin").await;
+    (world, app, demo, admin)
 }
 
 async fn nothing_here(request: HttpRequest) -> Result<HttpResponse, ApiError> {

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_told_as_the_protocol_wants_it() {
+    fn a_span_has_the_form_of_the_protocol() {
         let expected = json!({
             "traceId": "0000000000000000000000000000000a", "spanId": "000000000000000b", "parentSpanId": "000000000000000c",
             "name": "resize", "kind": 1, "startTimeUnixNano": "0", "endTimeUnixNano": "2000000",

@@ -226,8 +226,8 @@ pub async fn a_message_of_a_newer_release_is_not_known(harness: &dyn Harness) {
         arrivals.request().await.say(Delivered::NotKnown { release: release() });
         arrivals.query().await.say(Delivered::NotKnown { release: release() });
     };
-    let asked = async { (link.request(request(1, 1), PATIENCE).await, link.query(HostQuery::Summary, PATIENCE).await) };
-    let ((reply, answer), ()) = futures::join!(asked, script);
+    let replies = async { (link.request(request(1, 1), PATIENCE).await, link.query(HostQuery::Summary, PATIENCE).await) };
+    let ((reply, answer), ()) = futures::join!(replies, script);
     assert_eq!(reply, Err(HostUnreachable::NotKnown { release: release() }));
     assert_eq!(answer, Err(HostUnreachable::NotKnown { release: release() }));
 }
@@ -304,11 +304,11 @@ pub async fn large_values_pass(harness: &dyn Harness) {
         arrival.answer(HostReply::Done);
         arrivals.query().await.answer(HostAnswer::Console(large.clone()));
     };
-    let asked = async {
+    let replies = async {
         let reply = link.request(sent.clone(), PATIENCE).await;
         (reply, link.query(HostQuery::Console { server: Uuid::from_u128(1) }, PATIENCE).await)
     };
-    let ((reply, answer), ()) = futures::join!(asked, script);
+    let ((reply, answer), ()) = futures::join!(replies, script);
     assert_eq!(reply, Ok(HostReply::Done));
     assert!(answer == Ok(HostAnswer::Console(large.clone())), "the answer has arrived whole");
 }

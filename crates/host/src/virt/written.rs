@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_appended_later_needs_no_look_at_what_was_there() {
+    fn appended_bytes_need_no_look_at_earlier_ones() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         let bytes: Vec<u8> = (0..5000u32).map(|number| (number % 251) as u8).collect();

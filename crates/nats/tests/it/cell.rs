@@ -126,17 +126,35 @@ impl Controller {
     }
 }
 
+/// A controller and an agent of the host `h1` at one server, and the link between them.
+pub struct Linked {
+    pub broker: Broker,
+    pub controller: Controller,
+    pub agent: Agent,
+    pub link: Arc<NatsLink>,
+}
+
+impl Linked {
+    /// Starts them, and returns when the agent takes requests.
+    pub async fn start() -> Linked {
+        let broker = Broker::start(&["h1"]).await;
+        let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
+        let link = controller.link_when_up("h1").await;
+        Linked { broker, controller, agent, link }
+    }
+}
+
 /// The agents that a controller knows.
 pub struct Directory {
     name: String,
     broker_cell: cellshift_nats::CellAddress,
     connection: Arc<Connection>,
-    hosts: Mutex<BTreeMap<Name, Known>>,
+    hosts: Mutex<BTreeMap<Name, AgentRecord>>,
     questions: Mutex<Vec<(Name, String)>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct AgentRecord {
     accepted: Option<Life>,
     link: Option<Arc<NatsLink>>,
     reports: Vec<Presence>,
@@ -152,12 +170,12 @@ impl Directory {
 
     /// Returns the reports of a host's agent.
     pub fn reports(&self, host: &str) -> Vec<Presence> {
-        self.of(host, |known| known.reports.clone())
+        self.of(host, |record| record.reports.clone())
     }
 
     /// Returns the goodbyes of a host's agent that were written down.
     pub fn goodbyes(&self, host: &str) -> Vec<LastWord> {
-        self.of(host, |known| known.goodbyes.clone())
+        self.of(host, |record| record.goodbyes.clone())
     }
 
     /// Returns the questions that this controller has answered.
@@ -165,7 +183,7 @@ impl Directory {
         self.questions.lock().clone()
     }
 
-    fn of<T>(&self, host: &str, value: impl Fn(&Known) -> T) -> T {
+    fn of<T>(&self, host: &str, value: impl Fn(&AgentRecord) -> T) -> T {
         value(self.hosts.lock().entry(Name::parse(host).unwrap()).or_default())
     }
 }

@@ -8,7 +8,7 @@ use cellshift_host::virt::HostUnreachable;
 use futures::StreamExt;
 
 use crate::broker::Broker;
-use crate::cell::{Agent, Controller, query, request, until};
+use crate::cell::{Agent, Controller, Linked, query, request, until};
 use crate::scripted::Mood;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -43,9 +43,8 @@ async fn a_request_and_a_query_are_answered() {
 
 #[tokio::test]
 async fn a_host_says_why_it_does_nothing() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { agent, link, .. } = &linked;
     agent.end.set(Mood::IsBusy);
     assert_eq!(link.request(request(1), LONG).await, Err(HostUnreachable::Busy));
     assert_eq!(link.query(query(1), LONG).await, Err(HostUnreachable::Busy));
@@ -57,9 +56,8 @@ async fn a_host_says_why_it_does_nothing() {
 
 #[tokio::test]
 async fn a_request_runs_on_when_its_sender_stops_waiting() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { agent, link, .. } = &linked;
     agent.end.set(Mood::Holds);
     let began = Instant::now();
     assert_unknown(link.request(request(1), SHORT).await, "no answer came within 150 ms");
@@ -72,9 +70,8 @@ async fn a_request_runs_on_when_its_sender_stops_waiting() {
 
 #[tokio::test]
 async fn a_repeated_request_joins_the_one_at_work() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { agent, link, .. } = &linked;
     agent.end.set(Mood::Holds);
     assert_unknown(link.request(request(1), SHORT).await, "no answer");
     assert_unknown(link.request(request(1), SHORT).await, "no answer");
@@ -93,9 +90,8 @@ async fn a_repeated_request_joins_the_one_at_work() {
 
 #[tokio::test]
 async fn a_request_that_is_too_large_is_not_sent() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { agent, link, .. } = &linked;
     let mut large = request(1);
     large.request_id = "x".repeat(600_000);
     assert_not_delivered(link.request(large, LONG).await, "NATS carries at most 524288; it was not sent");
@@ -105,9 +101,8 @@ async fn a_request_that_is_too_large_is_not_sent() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_large_leaves_the_outcome_unknown() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { agent, link, .. } = &linked;
     agent.end.set(Mood::AnswersTooMuch);
     assert_unknown(link.request(request(1), LONG).await, "bytes, and NATS carries at most 524288");
     assert_unknown(link.query(query(1), LONG).await, "bytes, and NATS carries at most 524288");
@@ -115,9 +110,8 @@ async fn an_answer_that_is_too_large_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 async fn a_panic_of_the_host_leaves_the_outcome_unknown() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { agent, link, .. } = &linked;
     agent.end.set(Mood::Panics);
     assert_unknown(link.request(request(1), LONG).await, "it cannot tell");
     assert_unknown(link.query(query(1), SHORT).await, "no answer");
@@ -127,9 +121,7 @@ async fn a_panic_of_the_host_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 async fn a_message_that_does_not_parse_is_not_known() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let Linked { broker, controller, agent, link } = Linked::start().await;
     let client = raw_client(&broker, &broker.controllers.seed).await;
     let host = broker.cell.host("h1".parse_name());
     let mut newer = serde_json::to_value(request(1)).unwrap();

@@ -7,17 +7,20 @@ use cellshift_domain::host_protocol::{HostAnswer, HostReply};
 use cellshift_domain::standing::Standing;
 use cellshift_env::Env;
 use cellshift_host::link::HostLink;
-use cellshift_nats::{Connection, ConnectionOptions, Life};
+use cellshift_nats::{Connection, ConnectionOptions, Life, NatsLink};
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::cell::{Agent, Controller, connect, options, query, request, until};
+use crate::cell::{Agent, Controller, Linked, options, query, quick, request, until};
 use crate::link::{assert_not_delivered, assert_unknown};
 use crate::proxy::{Proxy, Way};
 use crate::scripted::Mood;
 
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(150);
+/// The intervals between a controller's pings: so that it notices a cut soon, and so that it does not within a test.
+const SOON: Duration = Duration::from_millis(300);
+const SELDOM: Duration = Duration::from_secs(5);
 /// An answer within this time did not wait for anybody's patience.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
@@ -37,9 +40,7 @@ async fn a_request_that_nobody_hears_is_not_delivered() {
 
 #[tokio::test]
 async fn without_a_server_nothing_is_delivered_then_or_later() {
-    let mut broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let Linked { mut broker, controller, agent, link } = Linked::start().await;
     broker.kill();
     until("the controller knows", || !controller.connection.is_connected()).await;
     let began = Instant::now();
@@ -58,9 +59,7 @@ async fn without_a_server_nothing_is_delivered_then_or_later() {
 
 #[tokio::test]
 async fn a_request_in_flight_survives_a_restart_of_the_server() {
-    let mut broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let Linked { mut broker, controller: _controller, agent, link } = Linked::start().await;
     agent.end.set(Mood::Holds);
     let kill = async {
         until("the request is at work", || agent.end.requests().len() == 1).await;
@@ -87,12 +86,8 @@ async fn a_request_in_flight_survives_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn after_a_short_cut_late_requests_come_and_late_queries_do_not() {
-    let broker = Broker::start(&["h1"]).await;
-    let proxy = Proxy::before(broker.address());
-    let connection = connect(&broker, proxy.address(), &broker.controllers.seed, broker.cell.inbox()).await;
-    let controller = Controller::over(&broker, connection, "controller").await;
-    let agent = Agent::start(&broker, "h1").await;
-    let link = controller.link_when_up("h1").await;
+    let world = Proxied::start(SELDOM).await;
+    let Proxied { proxy, agent, link, .. } = &world;
     // The host learns from a first query how long a message takes.
     assert_eq!(link.query(query(1), LONG).await, Ok(HostAnswer::Typed));
     proxy.cut(&[Way::ToServer, Way::FromServer]);
@@ -107,11 +102,8 @@ async fn after_a_short_cut_late_requests_come_and_late_queries_do_not() {
 
 #[tokio::test]
 async fn during_a_long_cut_nothing_is_delivered_then_or_later() {
-    let broker = Broker::start(&["h1"]).await;
-    let proxy = Proxy::before(broker.address());
-    let controller = Controller::over(&broker, watchful(&broker, &proxy).await, "controller").await;
-    let agent = Agent::start(&broker, "h1").await;
-    let link = controller.link_when_up("h1").await;
+    let world = Proxied::start(SOON).await;
+    let Proxied { proxy, controller, agent, link, .. } = &world;
     proxy.cut(&[Way::ToServer, Way::FromServer]);
     until("the controller knows", || !controller.connection.is_connected()).await;
     assert_not_delivered(link.request(request(1), LONG).await, "no connection");
@@ -126,12 +118,8 @@ async fn during_a_long_cut_nothing_is_delivered_then_or_later() {
 
 #[tokio::test]
 async fn a_lost_reply_leaves_a_done_request_unknown() {
-    let broker = Broker::start(&["h1"]).await;
-    let proxy = Proxy::before(broker.address());
-    let connection = connect(&broker, proxy.address(), &broker.controllers.seed, broker.cell.inbox()).await;
-    let controller = Controller::over(&broker, connection, "controller").await;
-    let agent = Agent::start(&broker, "h1").await;
-    let link = controller.link_when_up("h1").await;
+    let world = Proxied::start(SELDOM).await;
+    let Proxied { proxy, agent, link, .. } = &world;
     proxy.cut(&[Way::FromServer]);
     let done = until("the host does it", || agent.end.ended() == 1);
     let (outcome, ()) = tokio::join!(link.request(request(1), SHORT * 4), done);
@@ -145,7 +133,7 @@ async fn an_agent_that_was_cut_off_says_hello_again() {
     let broker = Broker::start(&["h1"]).await;
     let proxy = Proxy::before(broker.address());
     let controller = Controller::start(&broker).await;
-    let agent = Agent::with(&broker, proxy.address(), "h1", crate::cell::quick()).await;
+    let agent = Agent::with(&broker, proxy.address(), "h1", quick()).await;
     let link = controller.link_when_up("h1").await;
     proxy.cut(&[Way::ToServer, Way::FromServer]);
     until("the host counts as silent", || matches!(link.standing(), Standing::Silent { .. })).await;
@@ -156,9 +144,26 @@ async fn an_agent_that_was_cut_off_says_hello_again() {
     assert_eq!(link.request(request(1), LONG).await, Ok(HostReply::Done));
 }
 
-/// Opens a controller's connection that notices a cut soon.
-async fn watchful(broker: &Broker, proxy: &Proxy) -> Arc<Connection> {
-    let options = options(broker, &broker.controllers.seed, broker.cell.inbox());
-    let servers = vec![format!("nats://{}", proxy.address())];
-    Connection::open(&Env::system(), ConnectionOptions { servers, ping_interval: Duration::from_millis(300), ..options }).await.unwrap()
+/// A controller that reaches the server through a proxy, an agent that does not, and the link between them.
+struct Proxied {
+    _broker: Broker,
+    proxy: Proxy,
+    controller: Controller,
+    agent: Agent,
+    link: Arc<NatsLink>,
+}
+
+impl Proxied {
+    /// Starts them. The controller notices a cut after about two such intervals.
+    async fn start(ping_interval: Duration) -> Proxied {
+        let broker = Broker::start(&["h1"]).await;
+        let proxy = Proxy::before(broker.address());
+        let options = options(&broker, &broker.controllers.seed, broker.cell.inbox());
+        let servers = vec![format!("nats://{}", proxy.address())];
+        let connection = Connection::open(&Env::system(), ConnectionOptions { servers, ping_interval, ..options }).await.unwrap();
+        let controller = Controller::over(&broker, connection, "controller").await;
+        let agent = Agent::start(&broker, "h1").await;
+        let link = controller.link_when_up("h1").await;
+        Proxied { _broker: broker, proxy, controller, agent, link }
+    }
 }

@@ -7,7 +7,7 @@ use cellshift_host::link::HostLink;
 use cellshift_nats::{Admission, LastWord, PROTOCOL, RELEASE, Rhythm};
 
 use crate::broker::Broker;
-use crate::cell::{Agent, Controller, connect, facts, quick, request, until};
+use crate::cell::{Agent, Controller, Linked, connect, facts, quick, request, until};
 use crate::scripted::Mood;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -79,9 +79,8 @@ async fn a_goodbye_says_whether_guests_run_on() {
 
 #[tokio::test]
 async fn a_request_at_work_forbids_the_word_that_no_guest_runs() {
-    let broker = Broker::start(&["h1"]).await;
-    let (controller, agent) = (Controller::start(&broker).await, Agent::start(&broker, "h1").await);
-    let link = controller.link_when_up("h1").await;
+    let linked = Linked::start().await;
+    let Linked { controller, agent, link, .. } = &linked;
     agent.end.set(Mood::Holds);
     assert!(link.request(request(1), SHORT).await.is_err());
     let quiet = agent.server.quiesce(SHORT).await;

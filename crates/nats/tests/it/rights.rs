@@ -37,7 +37,7 @@ impl Intruder {
     }
 
     /// Asserts that the server has refused this, by its words.
-    async fn is_refused(&self, what: &str) {
+    async fn assert_refused(&self, what: &str) {
         until(what, || self.refusals.lock().iter().any(|words| words.contains(what))).await;
         self.refusals.lock().clear();
     }
@@ -62,7 +62,7 @@ async fn an_agent_hears_nothing_of_others() {
     ];
     for subject in subjects {
         let _heard = intruder.client.subscribe(subject.clone()).await.unwrap();
-        intruder.is_refused(&format!("Permissions Violation for Subscription to \"{subject}\"")).await;
+        intruder.assert_refused(&format!("Permissions Violation for Subscription to \"{subject}\"")).await;
     }
     link.request(request(1), LONG).await.unwrap();
 }
@@ -86,7 +86,7 @@ async fn an_agent_cannot_speak_as_another() {
     ];
     for subject in subjects {
         intruder.client.publish(subject.clone(), forged.clone().into()).await.unwrap();
-        intruder.is_refused(&format!("Permissions Violation for Publish to \"{subject}\"")).await;
+        intruder.assert_refused(&format!("Permissions Violation for Publish to \"{subject}\"")).await;
     }
     assert!(controller.directory.goodbyes("h1").is_empty());
     assert!(!controller.link("h1").standing().is_off());

@@ -169,7 +169,7 @@ proptest! {
     /// In every sequence of outcomes, undo runs downward only and only over begun steps, nothing before the pivot is undone after a
     /// step past it has succeeded without a hand-back, and once everything answers the saga comes to rest.
     #[test]
-    fn it_always_comes_to_rest(sequence in outcomes()) {
+    fn a_saga_always_comes_to_rest(sequence in outcomes()) {
         let mut machine = Machine::new();
         let mut begun = 0;
         for outcome in &sequence {

@@ -2,6 +2,7 @@
 //! that key. This ties flavors to generations of hardware. Keys without a scope are ignored: they may mean something else.
 
 use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
+use cellshift_domain::reason;
 
 const SCOPE: &str = "aggregate_instance_extra_specs:";
 
@@ -17,7 +18,7 @@ impl HostFilter for AggregateInstanceExtraSpecsFilter {
         for (key, condition) in &request.demand.request_spec.flavor.extra_specs {
             let Some(key) = key.strip_prefix(SCOPE) else { continue };
             if !host.aggregate_values(key).iter().any(|value| extra_specs_ops::matches(value, condition)) {
-                return Err(format!("no aggregate with {key} {condition}"));
+                return Err(reason!("no aggregate with {key} {condition}"));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! the cell passes (INVARIANTS C1), and a request that may choose among cells does not (INVARIANTS C2).
 
 use super::{HostFilter, HostState, Reason, Request};
+use cellshift_domain::reason;
 use cellshift_domain::scheduling::OperationKind;
 
 /// See the file's description.
@@ -17,7 +18,7 @@ impl HostFilter for CellEnabledFilter {
         let shelved = request.demand.operation == OperationKind::Unshelve;
         let within = shelved || request.demand.source.as_ref().is_some_and(|source| source.cell == host.cell.name);
         if host.cell.disabled && !(within && request.confined_to() == Some(&host.cell.name)) {
-            return Err(format!("cell {} is disabled", host.cell.name));
+            return Err(reason!("cell {} is disabled", host.cell.name));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The host's compute service must be up and enabled.
 
 use super::{HostFilter, HostState, Reason, Request};
+use cellshift_domain::reason;
 
 /// See the file's description.
 pub struct ComputeFilter;
@@ -13,14 +14,14 @@ impl HostFilter for ComputeFilter {
     fn passes(&self, host: &HostState, _: &Request) -> Result<(), Reason> {
         if host.service.disabled {
             return Err(match &host.service.disabled_reason {
-                Some(reason) => format!("disabled: {reason}"),
-                None => "disabled".to_owned(),
+                Some(reason) => reason!("disabled: {reason}"),
+                None => "disabled".into(),
             });
         }
         if host.service.forced_down {
-            return Err("forced down".to_owned());
+            return Err("forced down".into());
         }
-        if host.up { Ok(()) } else { Err("down".to_owned()) }
+        if host.up { Ok(()) } else { Err("down".into()) }
     }
 
     fn judges_forced_host(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
 use crate::host_state::is_attribute;
+use cellshift_domain::reason;
 
 /// The width of a host's physical addresses has a key of its own.
 const ADDRESS_BITS: &str = "hw:maxphysaddr_bits";
@@ -26,7 +27,7 @@ impl HostFilter for ComputeCapabilitiesFilter {
             let path: Vec<&str> = path.split(':').collect();
             let met = host.attribute(&path).is_some_and(|value| extra_specs_ops::matches(&text(&value), &condition));
             if !met {
-                return Err(format!("has no {} {condition}", path.join(":")));
+                return Err(reason!("has no {} {condition}", path.join(":")));
             }
         }
         Ok(())

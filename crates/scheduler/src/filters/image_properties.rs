@@ -1,6 +1,7 @@
 //! The host must be able to run the architecture, the hypervisor type and the virtual machine mode that the image asks for.
 
 use super::{HostFilter, HostState, Reason, Request};
+use cellshift_domain::reason;
 
 /// See the file's description.
 pub struct ImagePropertiesFilter;
@@ -22,15 +23,15 @@ impl HostFilter for ImagePropertiesFilter {
         ];
         for (what, demand, has) in demands {
             if let Some(demand) = demand.filter(|demand| *demand != has) {
-                return Err(format!("has not the {what} {demand} that the image asks for"));
+                return Err(reason!("has not the {what} {demand} that the image asks for"));
             }
         }
         if let Some(bounds) = property("img_hv_requested_version").filter(|bounds| !is_version(host.node.hypervisor_version, bounds)) {
-            return Err(format!("its hypervisor's version is not {bounds}"));
+            return Err(reason!("its hypervisor's version is not {bounds}"));
         }
         let bits = host.attribute(&["cpu_info", "maxphysaddr", "bits"]).and_then(|bits| bits.as_i64());
         match (bits, property("hw_maxphysaddr_bits").and_then(|bits| bits.parse::<i64>().ok())) {
-            (Some(has), Some(least)) if has < least => Err(format!("has {has} bits of physical addresses, not {least}")),
+            (Some(has), Some(least)) if has < least => Err(reason!("has {has} bits of physical addresses, not {least}")),
             _ => Ok(()),
         }
     }

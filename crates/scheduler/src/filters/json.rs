@@ -15,7 +15,7 @@ impl HostFilter for JsonFilter {
         let Some(query) = query(&request.demand.request_spec.scheduler_hints)? else { return Ok(()) };
         match query.holds(&|path| host.attribute(path)) {
             true => Ok(()),
-            false => Err("does not answer the query".to_owned()),
+            false => Err("does not answer the query".into()),
         }
     }
 }

@@ -18,7 +18,8 @@ mod tests;
 
 use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::HostState;
-use super::request::{Reason, Request};
+use super::request::Request;
+use cellshift_domain::reason::Reason;
 
 /// A rule for hosts. Room needs no filter: placement returns only hosts with room.
 pub trait HostFilter: Send + Sync {

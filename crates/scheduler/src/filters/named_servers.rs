@@ -23,7 +23,7 @@ impl HostFilter for SameHostFilter {
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         match judge(SAME_HOST, host, request) {
-            (1.., false) => Err("has none of the servers that same_host names".to_owned()),
+            (1.., false) => Err("has none of the servers that same_host names".into()),
             _ => Ok(()),
         }
     }
@@ -36,7 +36,7 @@ impl HostFilter for DifferentHostFilter {
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         match judge(DIFFERENT_HOST, host, request) {
-            (_, true) => Err("has a server that different_host names".to_owned()),
+            (_, true) => Err("has a server that different_host names".into()),
             _ => Ok(()),
         }
     }

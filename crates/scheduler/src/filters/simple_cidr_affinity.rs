@@ -15,7 +15,7 @@ impl HostFilter for SimpleCidrAffinityFilter {
         let Some(network) = neighbourhood(&request.demand.request_spec.scheduler_hints)? else { return Ok(()) };
         match host.node.host_ip.parse() {
             Ok(address) if network.contains(address) => Ok(()),
-            _ => Err("is not near the address that build_near_host_ip names".to_owned()),
+            _ => Err("is not near the address that build_near_host_ip names".into()),
         }
     }
 }

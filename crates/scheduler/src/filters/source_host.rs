@@ -21,6 +21,6 @@ impl HostFilter for SourceHostFilter {
             OperationKind::Resize | OperationKind::LiveMigrate | OperationKind::Evacuate => false,
             OperationKind::Migrate => host.has_trait(SAME_HOST_COLD_MIGRATE),
         };
-        if at_home && !may_stay { Err("the server is on it".to_owned()) } else { Ok(()) }
+        if at_home && !may_stay { Err("the server is on it".into()) } else { Ok(()) }
     }
 }

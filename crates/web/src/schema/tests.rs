@@ -49,7 +49,7 @@ fn an_objection_has_the_field_its_value_and_novas_reason() {
 }
 
 #[test]
-fn what_is_missing_and_what_is_too_much_is_named() {
+fn missing_and_additional_keys_are_named() {
     assert_eq!(objection(&THING, &json!({})), "'thing' is a required property");
     assert_eq!(objection(&THING, &json!([])), "[] is not of type 'object'");
     let missing = objection(&THING, &json!({"thing": {"count": 1}}));

@@ -86,10 +86,10 @@ async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<MigrationActor>
 }
 
 #[actix::test]
-async fn it_tells_how_the_saga_ended_and_stops() {
+async fn a_migration_reports_the_end_of_its_saga_and_stops() {
     let mut played = play().await;
     let (saga, _parent, _migration, mut heard) = migration(&played).await;
-    played.asked().await.done();
+    played.next_request().await.done();
     assert_eq!(heard.recv().await, Some(Heard::Ended(saga, "Done".into())));
     assert_eq!(heard.recv().await, Some(Heard::Finished));
 }
@@ -98,17 +98,17 @@ async fn it_tells_how_the_saga_ended_and_stops() {
 async fn its_death_is_noticed_and_says_nothing_of_the_saga() {
     let mut played = play().await;
     let (saga, _parent, migration, mut heard) = migration(&played).await;
-    let _unanswered = played.asked().await;
+    let _unanswered = played.next_request().await;
     migration.send(Kill).await.unwrap();
     assert_eq!(heard.recv().await, Some(Heard::Died));
     assert_eq!(played.world.operations.in_flight_of("test").await.unwrap().sagas, [saga]);
 }
 
 #[actix::test]
-async fn one_whose_lease_another_took_does_no_more() {
+async fn a_migration_without_its_lease_does_no_more() {
     let mut played = play().await;
     let (saga, _parent, _migration, mut heard) = migration(&played).await;
-    let call = played.asked().await;
+    let call = played.next_request().await;
     let takeover = played.world.operations.take_over(saga, "test").await.unwrap();
     assert!(matches!(takeover, TakeOver::Taken(..)));
     call.done();

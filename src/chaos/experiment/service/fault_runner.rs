@@ -223,7 +223,7 @@ impl FaultRunner {
         }
         match self.injector.resolved(call).await {
             Ok(call) => {
-                record.was(place, call.what.to_string());
+                record.describe(place, call.what.to_string());
                 self.begin(call, &record).await;
             }
             Err(why) => cannot(&record, place, &why),
@@ -277,7 +277,7 @@ impl FaultRunner {
             End::Experiment(call, lasting) => {
                 self.injector.over(&lasting).await;
                 let Some(loaded) = &self.loaded else { return };
-                loaded.record.over(call.place, loaded.elapsed_ms());
+                loaded.record.ended(call.place, loaded.elapsed_ms());
                 loaded.record.at(call.place).iter().for_each(|fault| self.reporter.over(fault));
             }
             End::Begin(number, what) => {

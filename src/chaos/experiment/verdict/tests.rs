@@ -77,7 +77,7 @@ fn a_run_in_which_all_held_says_what_recovered_when() {
 }
 
 #[test]
-fn what_was_expected_and_did_not_come_breaks_it() {
+fn an_expectation_that_is_not_met_breaks_the_verdict() {
     let moved = || findings(vec![migration(1, "done", 0, 1_000)], vec![at(500, 1, None), at(700, 0, Some(1))]);
     let bounds = |at_least, at_most| Some(Bounds { at_least, at_most });
     for expect in [

@@ -128,7 +128,7 @@ async fn many_are_taken_over_in_one_commit() {
 }
 
 #[tokio::test]
-async fn what_has_just_been_renewed_is_not_written_again() {
+async fn a_lease_that_was_just_renewed_is_not_written_again() {
     for operations in all_operations() {
         let saga = begun(&operations, 1, "one").await;
         assert_eq!(operations.renew_all("one", vec![saga]).await.unwrap(), 0, "it has just begun");
@@ -148,7 +148,7 @@ async fn owing(operations: &Operations) {
 }
 
 #[tokio::test]
-async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
+async fn a_payer_loses_its_hold_of_a_server_with_the_lease() {
     for operations in all_operations() {
         owing(&operations).await;
         let debt = operations.debts(None).await.unwrap().remove(0);

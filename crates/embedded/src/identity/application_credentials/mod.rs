@@ -110,7 +110,7 @@ impl EmbeddedIdentity {
         let (user_id, id) = (user_id.to_owned(), id.to_owned());
         self.read(move |conn| match records::by_id(conn, &id)? {
             Some(record) if record.user_id == user_id => with_roles(conn, record),
-            _ => Err(DbError::NotFound(format!("application credential {id}"))),
+            _ => Err(DbError::NotFound(format!("application credential: {id}"))),
         })
         .await
     }

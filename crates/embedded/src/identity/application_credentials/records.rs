@@ -80,7 +80,7 @@ pub fn replace_hash(conn: &mut Conn, id: &str, hash: &str) -> Result<(), DbError
 
 /// Deletes a user's credential. NotFound if the user has none with this id.
 pub fn delete(conn: &mut Conn, user_id: &str, id: &str) -> Result<(), DbError> {
-    let missing = || DbError::NotFound(format!("application credential {id}"));
+    let missing = || DbError::NotFound(format!("application credential: {id}"));
     match by_id(conn, id)? {
         Some(credential) if credential.user_id == user_id => {
             diesel::delete(application_credentials::table.find(id)).execute(conn)?;

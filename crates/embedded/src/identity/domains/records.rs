@@ -49,12 +49,12 @@ statements::named!(domains, Domain, "domain");
 
 /// Stores a new domain. Conflict if its name is taken.
 pub fn insert(conn: &mut Conn, domain: &Domain) -> Result<(), DbError> {
-    name_is_free(conn, &domain.name, &domain.id)?;
+    check_name_is_free(conn, &domain.name, &domain.id)?;
     diesel::insert_into(domains::table).values(domain).execute(conn)?;
     Ok(())
 }
 
-fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
+fn check_name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     let holder = named(conn, &DomainRef::Name(name.to_owned()))?.filter(|other| other.id != id);
     statements::refuse_holder("domain", holder.map(|other| other.name))
 }
@@ -72,7 +72,7 @@ pub fn named(conn: &mut Conn, domain: &DomainRef) -> Result<Option<Domain>, DbEr
 pub fn update(conn: &mut Conn, id: &str, changes: &DomainChanges) -> Result<Domain, DbError> {
     find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, name, id)?;
+        check_name_is_free(conn, name, id)?;
     }
     if changes.name.is_some() || changes.description.is_some() || changes.enabled.is_some() {
         diesel::update(domains::table.find(id)).set(changes).execute(conn)?;

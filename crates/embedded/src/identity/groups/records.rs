@@ -31,7 +31,7 @@ statements::in_domains!(user_groups, Group, "group");
 pub fn update(conn: &mut Conn, id: &str, changes: &GroupChanges) -> Result<Group, DbError> {
     let mut group = find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, &group.domain_id, name, id)?;
+        check_name_is_free(conn, &group.domain_id, name, id)?;
         group.name.clone_from(name);
     }
     group.description = changes.description.clone().unwrap_or(group.description);
@@ -72,7 +72,7 @@ pub fn remove_member(conn: &mut Conn, group_id: &str, user_id: &str) -> Result<(
             diesel::delete(user_group_members::table.find((group_id, user_id))).execute(conn)?;
             Ok(())
         }
-        false => Err(DbError::NotFound(format!("user {user_id} in group {group_id}"))),
+        false => Err(DbError::NotFound(format!("user {user_id} in group: {group_id}"))),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, Db
 pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Project, DbError> {
     let project = find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, &project.domain_id, name, id)?;
+        check_name_is_free(conn, &project.domain_id, name, id)?;
     }
     let ProjectChanges { name, description, enabled, tags } = changes;
     if name.is_some() || description.is_some() || enabled.is_some() || tags.is_some() {

@@ -27,7 +27,7 @@ statements::named!(roles, Role, "role");
 
 /// Stores a new role. Conflict if another role's name differs at most in case.
 pub fn insert(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
-    name_is_free(conn, &role.name, &role.id)?;
+    check_name_is_free(conn, &role.name, &role.id)?;
     diesel::insert_into(roles::table).values(role).execute(conn)?;
     Ok(())
 }
@@ -46,8 +46,8 @@ pub fn insert_built_in(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Rights compare role names exactly, but names that differ only in case would mislead people.
-fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
+/// Refuses a name that another role has, also in other case: rights compare names exactly, but such names would mislead people.
+fn check_name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     let folded = name.to_lowercase();
     let holder = list(conn)?.into_iter().find(|role| role.id != id && role.name.to_lowercase() == folded);
     statements::refuse_holder("role", holder.map(|role| role.name))
@@ -57,7 +57,7 @@ fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
 pub fn update(conn: &mut Conn, id: &str, changes: &RoleChanges) -> Result<Role, DbError> {
     let mut role = find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, name, id)?;
+        check_name_is_free(conn, name, id)?;
         role.name.clone_from(name);
     }
     role.description = changes.description.clone().unwrap_or(role.description);

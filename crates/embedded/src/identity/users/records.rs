@@ -47,7 +47,7 @@ pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, 
     let mut user = find(conn, id)?;
     let changes = changes.clone();
     if let Some(name) = &changes.name {
-        name_is_free(conn, &user.domain_id, name, id)?;
+        check_name_is_free(conn, &user.domain_id, name, id)?;
     }
     user.name = changes.name.unwrap_or(user.name);
     user.description = changes.description.unwrap_or(user.description);

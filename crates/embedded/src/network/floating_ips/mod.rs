@@ -140,17 +140,11 @@ impl EmbeddedNetwork {
         FloatingIpRecord {
             id: self.new_id(),
             project_id,
-            description: String::new(),
             floating_network_id: network,
-            floating_ip_address: String::new(),
-            port_id: None,
-            fixed_ip_address: None,
-            router_id: None,
-            tags: Vec::new(),
             revision_number: 1,
             created_at: now,
             updated_at: now,
-            port_details: None,
+            ..FloatingIpRecord::default()
         }
     }
 }

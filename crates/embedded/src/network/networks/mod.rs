@@ -52,22 +52,13 @@ impl EmbeddedNetwork {
         let now = self.now();
         let blank = NetworkRecord {
             id: self.new_id(),
-            name: String::new(),
             project_id,
-            description: String::new(),
             admin_state_up: true,
-            shared: false,
-            external: false,
             mtu: DEFAULT_MTU,
-            network_type: None,
-            physical_network: None,
-            segmentation_id: None,
-            qos_policy_id: None,
             port_security_enabled: true,
-            tags: Vec::new(),
-            subnets: Vec::new(),
             created_at: now,
             updated_at: now,
+            ..NetworkRecord::default()
         };
         let mut network = patched(&blank, &attributes)?;
         guard(&scope, &blank, &network, ADMIN_ONLY)?;

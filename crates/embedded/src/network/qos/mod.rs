@@ -43,18 +43,7 @@ impl EmbeddedNetwork {
         administrators_only(&scope)?;
         let project_id = take_owner(&scope, &mut attributes)?;
         let now = self.now();
-        let blank = QosPolicy {
-            id: self.new_id(),
-            name: String::new(),
-            project_id,
-            description: String::new(),
-            shared: false,
-            is_default: false,
-            tags: Vec::new(),
-            rules: Vec::new(),
-            created_at: now,
-            updated_at: now,
-        };
+        let blank = QosPolicy { id: self.new_id(), project_id, created_at: now, updated_at: now, ..QosPolicy::default() };
         let policy = patched(&blank, &checked(QOS_POLICY_ITSELF, attributes, true)?)?;
         self.write(None, move |conn| {
             check_default(conn, &policy)?;

@@ -54,16 +54,12 @@ impl EmbeddedNetwork {
         let now = self.now();
         let blank = RouterRecord {
             id: self.new_id(),
-            name: String::new(),
             project_id,
-            description: String::new(),
             admin_state_up: true,
-            external_gateway_info: None,
-            routes: Vec::new(),
-            tags: Vec::new(),
             revision_number: 1,
             created_at: now,
             updated_at: now,
+            ..RouterRecord::default()
         };
         let router = patched(&blank, &attributes)?;
         let (limits, port) = (self.limits.clone(), self.new_id());

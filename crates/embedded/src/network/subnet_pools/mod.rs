@@ -56,20 +56,11 @@ impl EmbeddedNetwork {
         let now = self.now();
         let blank = SubnetPool {
             id: self.new_id(),
-            name: String::new(),
             project_id,
-            description: String::new(),
             ip_version: prefixes[0].version(),
-            prefixes: Vec::new(),
-            default_prefixlen: 0,
-            min_prefixlen: 0,
-            max_prefixlen: 0,
-            default_quota: None,
-            shared: false,
-            is_default: false,
-            tags: Vec::new(),
             created_at: now,
             updated_at: now,
+            ..SubnetPool::default()
         };
         let mut pool = patched(&blank, &attributes)?;
         guard(&scope, &blank, &pool, ADMIN_ONLY)?;

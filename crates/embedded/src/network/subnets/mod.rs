@@ -157,20 +157,15 @@ impl Draft {
         let blank = SubnetRecord {
             id: self.id,
             network_id: self.network_id,
-            name: String::new(),
             project_id: self.project_id.clone(),
-            description: String::new(),
             ip_version: cidr.version(),
             cidr: cidr.to_string(),
             subnetpool_id: block.pool,
             gateway_ip: cidr.usable().map(|(first, _)| cidr.address(first).to_string()),
-            allocation_pools: Vec::new(),
-            dns_nameservers: Vec::new(),
-            host_routes: Vec::new(),
             enable_dhcp: true,
-            tags: Vec::new(),
             created_at: self.now,
             updated_at: self.now,
+            ..SubnetRecord::default()
         };
         let mut subnet = patched(&blank, &self.attributes)?;
         if subnet.allocation_pools.is_empty() {

@@ -94,8 +94,8 @@ pub(in crate::placement) fn sort(
     }
 }
 
-/// Makes the trees of these hosts, which have no own provider. If an id or name of a tree is taken, say by a lost host of this name, each tree
-/// is made alone, as a report of changes.
+/// Makes the trees of these hosts, which have no provider of their own yet, in few statements. If a provider with an id or name of theirs exists,
+/// for instance that of a lost host, each tree is made or changed by itself.
 pub(in crate::placement) fn make(conn: &mut Conn, trees: &[ReportedTree]) -> Result<(), TransactionError> {
     let rows: Vec<ProviderRow> = trees.iter().flat_map(rows_of).collect();
     if provider_rows::any_exists(conn, &rows)? {

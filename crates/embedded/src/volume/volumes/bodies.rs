@@ -32,7 +32,7 @@ pub(super) struct Hints {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NewFields {
-    /// A number, or digits in a string. A snapshot or a volume as source has a size of its own.
+    /// A number, or digits in a string. It may be missing if a snapshot or a volume is the source, which has a size.
     pub(super) size: Option<Value>,
     #[serde(alias = "display_name")]
     pub(super) name: Option<String>,

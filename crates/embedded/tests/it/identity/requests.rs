@@ -5,7 +5,7 @@ use cellshift_embedded::identity::{DomainRef, ProjectRef, ScopeRequest, Target, 
 use cellshift_embedded::testkit::{self, ApiFixture, login, request, send};
 use serde_json::{Value, json};
 
-use crate::door::served;
+use crate::door::{served, with_member};
 
 #[actix_web::test]
 async fn discovery_answers_anybody_with_and_without_a_slash() {
@@ -57,7 +57,7 @@ async fn a_password_by_names_gives_a_scoped_token_with_a_catalog() {
 }
 
 #[actix_web::test]
-async fn a_wrong_password_is_told_in_the_form_that_clients_read() {
+async fn a_wrong_password_has_the_answer_that_clients_read() {
     let world = testkit::world().await;
     let app = served(&world).await;
     let answer = send(&app, request(Method::POST, "", "/identity/v3/auth/tokens", login("demo", "wrong")).to_request()).await;
@@ -122,9 +122,7 @@ async fn holder(world: &ApiFixture, name: &str, role: &str, target: Target) -> S
 
 #[actix_web::test]
 async fn all_methods_that_are_named_must_succeed() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let foreign = world.token("admin").await;
     let with = |methods: Value, token: Value| {
         let mut body = login("demo", "secret");
@@ -151,9 +149,7 @@ async fn all_methods_that_are_named_must_succeed() {
 
 #[actix_web::test]
 async fn a_wrong_original_password_is_401() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let own = world.identity.user_named("demo").await.unwrap().unwrap().id;
     let path = format!("/identity/v3/users/{own}/password");
     let change = |original: &str, new: &str| json!({"user": {"original_password": original, "password": new}});

@@ -118,7 +118,7 @@ async fn wrong_credentials_and_foreign_scopes_are_refused_alike() {
 }
 
 #[tokio::test]
-async fn what_is_taken_away_is_gone_at_once() {
+async fn revoked_rights_are_gone_at_once() {
     let world = world().await;
     let (first, second) = (world.token().await, world.token().await);
     world.identity.validate(&first.id).await.unwrap();
@@ -200,7 +200,7 @@ impl IdentityFixture {
 }
 
 #[tokio::test]
-async fn what_was_taken_away_stays_gone_when_it_is_given_back() {
+async fn a_token_stays_revoked_when_the_right_returns() {
     for way in WAYS {
         let world = world().await;
         let token = world.token().await;

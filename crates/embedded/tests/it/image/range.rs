@@ -18,7 +18,7 @@ fn a_single_range_is_a_first_byte_and_a_length() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused() {
+fn a_range_outside_the_bytes_is_refused() {
     for text in ["bytes=10-", "bytes=10-12", "bytes=-0"] {
         assert_eq!(of(text, 10), Err(Unsatisfiable::BehindTheEnd(10)), "{text}");
     }

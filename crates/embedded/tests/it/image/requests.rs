@@ -6,7 +6,7 @@ use cellshift_embedded::testkit::{self, request, send};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::door::served;
+use crate::door::{served, with_member, with_users};
 
 fn upload(token: &str, id: &str, content: Vec<u8>) -> TestRequest {
     let put = request(Method::PUT, token, &format!("/image/v2/images/{id}/file"), Value::Null);
@@ -27,9 +27,7 @@ async fn discovery_answers_anybody() {
 
 #[actix_web::test]
 async fn an_image_is_made_uploaded_downloaded_and_deleted() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let body = json!({"name": "tiny", "disk_format": "raw", "container_format": "bare", "owner_specified.openstack.object": "images/tiny"});
     let created = send(&app, request(Method::POST, &token, "/image/v2/images", body).to_request()).await;
     assert_eq!(created.status, 201);
@@ -60,9 +58,7 @@ async fn an_image_is_made_uploaded_downloaded_and_deleted() {
 
 #[actix_web::test]
 async fn a_range_of_an_image_is_its_part() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let body = json!({"name": "tiny", "disk_format": "raw", "container_format": "bare"});
     let image = send(&app, request(Method::POST, &token, "/image/v2/images", body).to_request()).await.json();
     let id = image["id"].as_str().unwrap();
@@ -88,9 +84,7 @@ async fn a_range_of_an_image_is_its_part() {
 
 #[actix_web::test]
 async fn a_json_patch_changes_attributes_and_properties_or_nothing() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let image = send(&app, request(Method::POST, &token, "/image/v2/images", json!({"name": "a", "os": "x"})).to_request()).await.json();
     let path = format!("/image/v2/images/{}", image["id"].as_str().unwrap());
     let patch = |body: Value| {
@@ -128,9 +122,7 @@ async fn a_json_patch_changes_attributes_and_properties_or_nothing() {
 
 #[actix_web::test]
 async fn lists_are_filtered_sorted_and_paged() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let mut ids = Vec::new();
     for (token, body) in [
         (&demo, json!({"name": "b", "os": "x"})),
@@ -171,9 +163,7 @@ async fn lists_are_filtered_sorted_and_paged() {
 
 #[actix_web::test]
 async fn an_image_carries_a_bounded_number_of_things() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let make = |body: Value| send(&app, request(Method::POST, &token, "/image/v2/images", body).to_request());
     let numbered = |count: usize| (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>();
     let properties = |count: usize| Value::Object(numbered(count).into_iter().map(|name| (name, json!("x"))).collect());
@@ -228,9 +218,7 @@ async fn an_image_carries_a_bounded_number_of_things() {
 
 #[actix_web::test]
 async fn a_list_of_images_takes_a_bounded_number_of_values() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let token = world.token("demo").await;
+    let (world, app, token) = with_member(testkit::world().await).await;
     let list = |query: String| send(&app, request(Method::GET, &token, &format!("/image/v2/images?{query}"), Value::Null).to_request());
     for (query, status) in [
         (format!("id=in:{}", vec!["a"; 1000].join(",")), 200),

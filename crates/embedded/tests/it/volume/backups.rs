@@ -4,14 +4,12 @@ use cellshift_embedded::testkit;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::door::served;
+use crate::door::{with_member, with_users};
 use crate::volume::testing::{ask, file, head, settled, volume_with};
 
 #[actix_web::test]
 async fn a_backup_outlives_its_volume_and_comes_back() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let volume = volume_with(&world, b"precious").await;
     let said = |of: &str| json!({"volume": {"description": of, "metadata": {"of": of}}});
     assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("then")).0, 200);
@@ -61,9 +59,7 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
 
 #[actix_web::test]
 async fn backups_that_cannot_be_are_refused() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let volume = volume_with(&world, b"x").await;
     let backup = |more: Value| {
         let mut fields = json!({"volume_id": volume});

@@ -6,14 +6,12 @@ use cellshift_embedded::volume::VolumeService;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::door::served;
+use crate::door::{with_member, with_users};
 use crate::volume::testing::{ask, file, head, settled, volume_with};
 
 #[actix_web::test]
 async fn a_snapshot_has_the_bytes_of_its_moment_and_fills_volumes() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let volume = volume_with(&world, b"boot me").await;
     let body = json!({"snapshot": {"volume_id": volume, "name": "before", "metadata": {"k": "v"}}});
     let (status, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", body);
@@ -46,9 +44,7 @@ async fn a_snapshot_has_the_bytes_of_its_moment_and_fills_volumes() {
 
 #[actix_web::test]
 async fn a_volume_with_snapshots_is_deleted_only_with_them() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let volume = volume_with(&world, b"x").await;
     let (_, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
     let path = format!("/snapshots/{}", snapshot["snapshot"]["id"].as_str().unwrap());
@@ -65,9 +61,7 @@ async fn a_volume_with_snapshots_is_deleted_only_with_them() {
 
 #[actix_web::test]
 async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let volume = volume_with(&world, b"x").await;
     let (fence, attachment) = (Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 }, Uuid::from_u128(7));
     world.volumes.create_attachment(fence, attachment, volume, Some("h1"), None).await.unwrap();
@@ -100,9 +94,7 @@ async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
 
 #[actix_web::test]
 async fn snapshots_of_others_and_bad_input_are_refused() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let volume = volume_with(&world, b"x").await;
     let stranger = world.identity.ensure_project("stranger").await.unwrap().id;
     let (_, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
@@ -143,9 +135,7 @@ async fn snapshots_of_others_and_bad_input_are_refused() {
 
 #[actix_web::test]
 async fn metadata_of_a_snapshot_is_changed_as_a_whole_and_by_key() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let volume = volume_with(&world, b"x").await;
     let (_, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume, "metadata": {"k": "v"}}}));
     let path = format!("/snapshots/{}", snapshot["snapshot"]["id"].as_str().unwrap());

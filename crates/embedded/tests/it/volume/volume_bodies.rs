@@ -9,7 +9,7 @@ use cellshift_embedded::volume::{VolumeService, VolumeSource};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::door::served;
+use crate::door::{with_member, with_users};
 use crate::volume::testing::make_volume;
 
 /// Sends a request to the volume API in this microversion.
@@ -64,9 +64,7 @@ fn all(parts: &[&[&str]]) -> BTreeSet<String> {
 
 #[actix_web::test]
 async fn a_volume_has_every_key_of_its_microversion() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let id = make_volume(&world, VolumeSource::Blank).await;
     for (path, pointer) in [(format!("/volumes/{id}"), "/volume"), ("/volumes/detail?all_tenants=1".to_owned(), "/volumes/0")] {
         for (token, version, expected) in [
@@ -86,9 +84,7 @@ async fn a_volume_has_every_key_of_its_microversion() {
 
 #[actix_web::test]
 async fn a_volume_in_the_making_is_not_bootable_nor_changed() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let image = world.image("demo", b"boot me").await;
     let body = json!({"volume": {"size": 1, "imageRef": image, "volume_type": ""}});
     let answer = speak!(app, NEWEST, POST, &demo, "/volumes", body);
@@ -114,9 +110,7 @@ async fn a_volume_in_the_making_is_not_bootable_nor_changed() {
 
 #[actix_web::test]
 async fn a_page_of_volumes_leads_to_the_next() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     for _ in 0..3 {
         make_volume(&world, VolumeSource::Blank).await;
     }
@@ -136,9 +130,7 @@ async fn a_page_of_volumes_leads_to_the_next() {
 
 #[actix_web::test]
 async fn a_summary_counts_what_its_reader_sees() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let (first, second) = (make_volume(&world, VolumeSource::Blank).await, make_volume(&world, VolumeSource::Blank).await);
     for (volume, colour) in [(first, "red"), (second, "blue")] {
         let path = format!("/volumes/{volume}/metadata");
@@ -159,9 +151,7 @@ async fn a_summary_counts_what_its_reader_sees() {
 
 #[actix_web::test]
 async fn an_attachment_tells_its_connection_to_operators_only() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let volume = make_volume(&world, VolumeSource::Blank).await;
     let fence = Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 };
     let id = Uuid::from_u128(7);
@@ -187,9 +177,7 @@ async fn an_attachment_tells_its_connection_to_operators_only() {
 
 #[actix_web::test]
 async fn volume_types_show_what_their_reader_may_know() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let common: &[&str] = &["description", "extra_specs", "id", "is_public", "name", "os-volume-type-access:is_public"];
     let types = speak!(app, NEWEST, GET, &demo, "/types", Value::Null).json();
     assert_eq!(keys(&types["volume_types"][0]), all(&[common]));

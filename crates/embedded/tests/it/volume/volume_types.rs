@@ -3,7 +3,7 @@
 use cellshift_embedded::testkit;
 use serde_json::{Value, json};
 
-use crate::door::served;
+use crate::door::with_users;
 use crate::volume::testing::ask;
 
 fn names(list: &Value) -> Vec<&str> {
@@ -12,9 +12,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[actix_web::test]
 async fn a_type_is_made_changed_used_and_deleted() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let new = json!({"volume_type": {"name": "gold", "description": "fast", "extra_specs": {"multiattach": "<is> True"}}});
     assert_eq!(ask!(app, demo, POST "/types", new.clone()).0, 403);
     let (status, made) = ask!(app, admin, POST "/types", new.clone());
@@ -44,9 +42,7 @@ async fn a_type_is_made_changed_used_and_deleted() {
 
 #[actix_web::test]
 async fn a_private_type_is_for_projects_with_access() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let new = json!({"volume_type": {"name": "secret", "os-volume-type-access:is_public": false}});
     let made = ask!(app, admin, POST "/types", new).1;
@@ -76,9 +72,7 @@ async fn a_private_type_is_for_projects_with_access() {
 
 #[actix_web::test]
 async fn extra_specs_are_changed_by_key_and_judged() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let made = ask!(app, admin, POST "/types", json!({"volume_type": {"name": "gold"}})).1;
     let path = format!("/types/{}", made["volume_type"]["id"].as_str().unwrap());
     let specs = format!("{path}/extra_specs");
@@ -102,9 +96,7 @@ async fn extra_specs_are_changed_by_key_and_judged() {
 
 #[actix_web::test]
 async fn a_project_has_a_default_type_of_its_own() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let path = format!("/default-types/{project}");
     let body = |name: &str| json!({"default_type": {"volume_type": name}});

@@ -7,7 +7,7 @@ use cellshift_embedded::volume::VolumeService;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::door::served;
+use crate::door::{served, with_member, with_users};
 
 #[actix_web::test]
 async fn discovery_answers_anybody_and_answers_name_the_microversion() {
@@ -31,9 +31,7 @@ async fn discovery_answers_anybody_and_answers_name_the_microversion() {
 
 #[actix_web::test]
 async fn a_volume_is_made_shown_changed_and_deleted() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let body = json!({"volume": {"name": "data", "size": 1, "metadata": {"k": "v"}, "imageRef": null, "volume_type": null}});
     let created = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", body).to_request()).await;
     assert_eq!(created.status, 202);
@@ -89,10 +87,8 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
 }
 
 #[actix_web::test]
-async fn another_project_sees_nothing_and_bad_input_is_told() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+async fn another_project_sees_nothing_and_bad_input_is_400() {
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let body = json!({"volume": {"size": 1}});
     let made = send(&app, request(Method::POST, &admin, "/volume/v3/volumes", body).to_request()).await.json();
     let path = format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap());
@@ -114,9 +110,7 @@ async fn another_project_sees_nothing_and_bad_input_is_told() {
 
 #[actix_web::test]
 async fn quotas_come_as_strings_go_as_integers_and_hold() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let path = format!("/volume/v3/os-quota-sets/{project}");
     let put = json!({"quota_set": {"volumes": "1", "force": true}});
@@ -135,9 +129,7 @@ async fn quotas_come_as_strings_go_as_integers_and_hold() {
 
 #[actix_web::test]
 async fn fields_of_volumes_are_judged_as_cinder_does() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let status = |method: Method, token: &str, path: &str, body: Value| {
         let request = request(method, token, path, body).to_request();
         let app = &app;
@@ -204,9 +196,7 @@ async fn fields_of_volumes_are_judged_as_cinder_does() {
 
 #[actix_web::test]
 async fn only_administrators_see_where_a_volume_is_attached() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
     let id = made["volume"]["id"].as_str().unwrap().to_owned();
     let path = format!("/volume/v3/volumes/{id}");
@@ -230,9 +220,7 @@ async fn only_administrators_see_where_a_volume_is_attached() {
 
 #[actix_web::test]
 async fn an_image_s_metadata_and_the_type_of_a_volume_can_change() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let demo = world.token("demo").await;
+    let (world, app, demo) = with_member(testkit::world().await).await;
     let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
     let (id, path) = (made["volume"]["id"].as_str().unwrap(), format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap()));
     let act = |action: Value| {
@@ -269,9 +257,7 @@ async fn an_image_s_metadata_and_the_type_of_a_volume_can_change() {
 
 #[actix_web::test]
 async fn administrators_see_the_services_own_parts() {
-    let world = testkit::world().await;
-    let app = served(&world).await;
-    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (world, app, demo, admin) = with_users(testkit::world().await).await;
     let get = |token: &str, path: &str| {
         let request = request(Method::GET, token, &format!("/volume/v3{path}"), Value::Null).to_request();
         let app = &app;

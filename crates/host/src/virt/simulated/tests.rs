@@ -231,7 +231,7 @@ fn wrong(driver: &Simulated, server: Uuid) -> Vec<String> {
 }
 
 #[test]
-fn what_a_guest_wrote_is_known_while_it_runs_and_after() {
+fn bytes_that_a_guest_wrote_are_counted_at_all_times() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
     build(&driver, server);

@@ -31,19 +31,10 @@ pub struct Disks {
     pub boot_volume_image: BTreeMap<String, String>,
 }
 
-/// A volume.
+/// A disk on a volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Disk {
-    /// None for a volume to make.
-    pub volume: Option<Uuid>,
-    /// The size in GiB of a volume to make.
-    pub size_gb: Option<i32>,
-    /// The image that fills a new volume.
-    pub image: Option<Image>,
-    /// The snapshot that fills a new volume.
-    pub snapshot: Option<Uuid>,
-    /// The type of a volume to make; none means the default type.
-    pub volume_type: Option<String>,
+    pub volume: DiskVolume,
     pub boot_index: Option<i32>,
     pub device_name: String,
     pub delete_on_termination: bool,
@@ -51,27 +42,64 @@ pub struct Disk {
     pub shown_as: DeviceForm,
 }
 
+/// The volume of a disk.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DiskVolume {
+    /// A volume that exists.
+    Existing(Uuid),
+    /// A volume to make, with its size in GiB. Without a type it gets the default one.
+    New { size_gb: i32, content: Content, volume_type: Option<String> },
+}
+
+/// The bytes that fill a new volume.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Content {
+    Blank,
+    Image(Box<Image>),
+    Snapshot(Uuid),
+}
+
 impl Disks {
     /// Returns one server's volumes, and chooses ids for those to make.
     pub fn for_server(&self, env: &Env) -> Vec<RequestedVolume> {
-        let one = |disk: &Disk| RequestedVolume {
-            volume_id: disk.volume.unwrap_or_else(|| env.uuid()),
-            create_gb: disk.size_gb,
-            image_id: disk.image.as_ref().map(|image| image.id),
-            snapshot_id: disk.snapshot,
-            volume_type: disk.volume_type.clone(),
-            boot_index: disk.boot_index,
-            device_name: disk.device_name.clone(),
-            delete_on_termination: disk.delete_on_termination,
-            tag: disk.tag.clone(),
-            shown_as: disk.shown_as.clone(),
-        };
-        self.volumes.iter().map(one).collect()
+        self.volumes.iter().map(|disk| disk.for_server(env)).collect()
     }
 
     /// Returns the image that fills the root volume. The flavor must meet its demands.
     pub fn boot_image(&self) -> Option<&Image> {
-        self.volumes.iter().find(|disk| disk.boot_index == Some(0)).and_then(|disk| disk.image.as_ref())
+        match &self.volumes.iter().find(|disk| disk.boot_index == Some(0))?.volume {
+            DiskVolume::New { content: Content::Image(image), .. } => Some(image),
+            _ => None,
+        }
+    }
+}
+
+impl Disk {
+    fn for_server(&self, env: &Env) -> RequestedVolume {
+        let requested = |volume_id| RequestedVolume {
+            volume_id,
+            create_gb: None,
+            image_id: None,
+            snapshot_id: None,
+            volume_type: None,
+            boot_index: self.boot_index,
+            device_name: self.device_name.clone(),
+            delete_on_termination: self.delete_on_termination,
+            tag: self.tag.clone(),
+            shown_as: self.shown_as.clone(),
+        };
+        match &self.volume {
+            DiskVolume::Existing(volume) => requested(*volume),
+            DiskVolume::New { size_gb, content, volume_type } => {
+                let (image_id, snapshot_id) = match content {
+                    Content::Blank => (None, None),
+                    Content::Image(image) => (Some(image.id), None),
+                    Content::Snapshot(snapshot) => (None, Some(*snapshot)),
+                };
+                let (create_gb, volume_type) = (Some(*size_gb), volume_type.clone());
+                RequestedVolume { create_gb, image_id, snapshot_id, volume_type, ..requested(env.uuid()) }
+            }
+        }
     }
 }
 
@@ -137,14 +165,20 @@ pub async fn look_up(
     for device in demands.into_iter().filter(|device| device.destination == "volume") {
         let name = device_name(&device, &mut names)?;
         let disk = volume(api, caller, request, &device, name).await?;
-        if disk.volume.is_some_and(|volume| !used.insert(volume)) {
+        if let DiskVolume::Existing(volume) = disk.volume
+            && !used.insert(volume)
+        {
             return Err(invalid(&format!("the volume {} is used twice.", device.id.unwrap_or_default())));
         }
-        match (disk.volume, disk.snapshot) {
+        match disk.volume {
             _ if disk.boot_index != Some(0) => {}
-            (Some(volume), _) => disks.boot_volume_image = api.volumes.volume(volume).await.map_err(service_error)?.image_metadata,
-            (None, Some(snapshot)) => disks.boot_volume_image = api.volumes.snapshot(snapshot).await.map_err(service_error)?.image_metadata,
-            (None, None) => {}
+            DiskVolume::Existing(volume) => {
+                disks.boot_volume_image = api.volumes.volume(volume).await.map_err(service_error)?.image_metadata;
+            }
+            DiskVolume::New { content: Content::Snapshot(snapshot), .. } => {
+                disks.boot_volume_image = api.volumes.snapshot(snapshot).await.map_err(service_error)?.image_metadata;
+            }
+            DiskVolume::New { .. } => {}
         }
         disks.volumes.push(disk);
     }
@@ -284,54 +318,70 @@ async fn volume(
     device: &Demand<'_>,
     device_name: String,
 ) -> Result<Disk, ApiError> {
-    let mut disk = Disk {
-        volume: None,
-        size_gb: device.size_gb,
-        image: None,
-        snapshot: None,
-        volume_type: None,
-        boot_index: device.boot_index,
-        device_name,
-        delete_on_termination: device.delete_on_termination,
-        tag: device.tag.map(str::to_owned),
-        shown_as: device.form.clone(),
-    };
     let id = device.id.unwrap_or_default();
-    match device.source {
-        "volume" => {
-            disk.volume = Some(existing_volume(api, caller, request, device, id).await?);
-            disk.size_gb = None;
-        }
+    let volume = match device.source {
+        "volume" => DiskVolume::Existing(existing_volume(api, caller, request, device, id).await?),
         "image" => {
             let image = image::usable(&*api.images, caller, id, image::UNKNOWN).await?;
             let size_gb = device.size_gb;
             let size_gb = size_gb.ok_or_else(|| invalid("Images with destination_type 'volume' need to have a non-zero size specified"))?;
             image::check_fits_volume(&image, size_gb)?;
-            disk.image = Some(image);
+            let volume_type = volume_type(api, caller, device).await?;
+            DiskVolume::New { size_gb, content: Content::Image(Box::new(image)), volume_type }
         }
-        "blank" if device.size_gb.is_none() => {
-            return Err(invalid("Blank volumes (source: 'blank', dest: 'volume') need to have non-zero size"));
+        "blank" => {
+            let size_gb = device.size_gb;
+            let size_gb = size_gb.ok_or_else(|| invalid("Blank volumes (source: 'blank', dest: 'volume') need to have non-zero size"))?;
+            if device.boot_index == Some(0) {
+                return Err(invalid("a blank volume cannot be booted from."));
+            }
+            DiskVolume::New { size_gb, content: Content::Blank, volume_type: volume_type(api, caller, device).await? }
         }
-        "blank" if device.boot_index == Some(0) => return Err(invalid("a blank volume cannot be booted from.")),
-        "blank" => {}
         _ => {
             let snapshot = existing_snapshot(api, caller, request, device, id).await?;
             let size_gb = device.size_gb.unwrap_or(snapshot.size_gb);
             if size_gb < snapshot.size_gb {
                 return Err(invalid(&format!("a volume of {size_gb} GiB is smaller than the snapshot {id}.")));
             }
-            (disk.snapshot, disk.size_gb) = (Some(snapshot.id), Some(size_gb));
-            disk.volume_type = api.volumes.volume(snapshot.volume_id).await.map_err(service_error)?.volume_type;
+            let of_source = api.volumes.volume(snapshot.volume_id).await.map_err(service_error)?.volume_type;
+            let volume_type = volume_type(api, caller, device).await?.or(of_source);
+            DiskVolume::New { size_gb, content: Content::Snapshot(snapshot.id), volume_type }
         }
+    };
+    Ok(Disk {
+        volume,
+        boot_index: device.boot_index,
+        device_name,
+        delete_on_termination: device.delete_on_termination,
+        tag: device.tag.map(str::to_owned),
+        shown_as: device.form.clone(),
+    })
+}
+
+/// Returns the type that the request names for a volume to make.
+async fn volume_type(api: &ComputeApi, caller: &RequestContext, device: &Demand<'_>) -> Result<Option<String>, ApiError> {
+    let Some(name) = device.volume_type else { return Ok(None) };
+    let volume_type = api.volumes.volume_type(caller, name).await.map_err(|error| match error {
+        ServiceError::NotFound(why) => bad_request(why),
+        other => service_error(other),
+    })?;
+    Ok(Some(volume_type))
+}
+
+/// Returns a thing of the volume service that the caller may use, by the id in the request.
+async fn existing<T>(
+    caller: &RequestContext,
+    (kind, id): (&str, &str),
+    read: impl AsyncFnOnce(Uuid) -> Result<T, ServiceError>,
+    project_of: fn(&T) -> &str,
+) -> Result<T, ApiError> {
+    let unknown = || invalid(&format!("failed to get {kind} {id}."));
+    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
+    match read(uuid).await {
+        Ok(thing) if project_of(&thing) == caller.project_id || caller.is_admin() => Ok(thing),
+        Ok(_) | Err(ServiceError::NotFound(_)) => Err(unknown()),
+        Err(error) => Err(service_error(error)),
     }
-    if let Some(name) = device.volume_type {
-        let volume_type = api.volumes.volume_type(caller, name).await.map_err(|error| match error {
-            ServiceError::NotFound(why) => bad_request(why),
-            other => service_error(other),
-        })?;
-        disk.volume_type = Some(volume_type);
-    }
-    Ok(disk)
 }
 
 async fn existing_snapshot(
@@ -341,19 +391,12 @@ async fn existing_snapshot(
     device: &Demand<'_>,
     id: &str,
 ) -> Result<Snapshot, ApiError> {
-    let unknown = || invalid(&format!("failed to get snapshot {id}."));
-    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
-    let snapshot = match api.volumes.snapshot(uuid).await {
-        Ok(snapshot) if snapshot.project_id == caller.project_id || caller.is_admin() => snapshot,
-        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
-        Err(error) => return Err(service_error(error)),
-    };
+    let read = async |uuid| api.volumes.snapshot(uuid).await;
+    let snapshot = existing(caller, ("snapshot", id), read, |snapshot| &snapshot.project_id).await?;
     if snapshot.status != "available" {
         return Err(invalid(&format!("the snapshot {id} is {}.", snapshot.status)));
     }
-    if device.boot_index == Some(0) && request.image.is_empty() && !snapshot.bootable {
-        return Err(bad_request(format!("Block Device {id} is not bootable.")));
-    }
+    check_bootable(request, device, id, snapshot.bootable)?;
     Ok(snapshot)
 }
 
@@ -364,22 +407,22 @@ async fn existing_volume(
     device: &Demand<'_>,
     id: &str,
 ) -> Result<Uuid, ApiError> {
-    let unknown = || invalid(&format!("failed to get volume {id}."));
-    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
-    let volume = match api.volumes.volume(uuid).await {
-        Ok(volume) if volume.project_id == caller.project_id || caller.is_admin() => volume,
-        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
-        Err(error) => return Err(service_error(error)),
-    };
+    let read = async |uuid| api.volumes.volume(uuid).await;
+    let volume = existing(caller, ("volume", id), read, |volume| &volume.project_id).await?;
     if let Some(why) = volume.refuses_servers() {
         return Err(bad_request(why));
     }
     if request.max_count > 1 && !volume.multiattach {
         return Err(bad_request("Cannot attach one or more volumes to multiple instances"));
     }
-    // If the request also names an image, the volume need not be bootable, as in Nova.
-    if device.boot_index == Some(0) && request.image.is_empty() && !volume.bootable {
+    check_bootable(request, device, id, volume.bootable)?;
+    Ok(volume.id)
+}
+
+/// Refuses a root disk that is not bootable. If the request also names an image, the root disk need not be bootable, as in Nova.
+fn check_bootable(request: &NewServerRequest, device: &Demand<'_>, id: &str, bootable: bool) -> Result<(), ApiError> {
+    if device.boot_index == Some(0) && request.image.is_empty() && !bootable {
         return Err(bad_request(format!("Block Device {id} is not bootable.")));
     }
-    Ok(uuid)
+    Ok(())
 }

@@ -19,7 +19,6 @@ use crate::services::network::{GROUPS_NEED_SECURITY, Network, NetworkService, Po
 /// The checked interfaces of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Interfaces {
-    /// Ports to make have no id yet.
     pub list: Vec<Interface>,
     /// True if a port requests bandwidth.
     pub has_resource_request: bool,
@@ -30,25 +29,43 @@ pub struct Interfaces {
 /// An interface.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interface {
-    /// None for a port to make.
-    pub port: Option<Uuid>,
-    /// None for an existing port.
-    pub network: Option<Uuid>,
-    pub fixed_ip: Option<String>,
+    pub port: InterfacePort,
     pub tag: Option<String>,
+}
+
+/// The port of an interface.
+#[derive(Clone, PartialEq, Debug)]
+pub enum InterfacePort {
+    Existing(Uuid),
+    /// A port to make on this network, with this address or any.
+    New {
+        network: Uuid,
+        fixed_ip: Option<String>,
+    },
+}
+
+impl Interface {
+    /// Returns the network and the address of a port to make.
+    fn new_port(&self) -> Option<(Uuid, &Option<String>)> {
+        match &self.port {
+            InterfacePort::Existing(_) => None,
+            InterfacePort::New { network, fixed_ip } => Some((*network, fixed_ip)),
+        }
+    }
+
+    fn for_server(&self, env: &Env, security_groups: &[Uuid]) -> RequestedNetwork {
+        let (port_id, network_id, fixed_ip) = match &self.port {
+            InterfacePort::Existing(port) => (*port, None, None),
+            InterfacePort::New { network, fixed_ip } => (env.uuid(), Some(*network), fixed_ip.clone()),
+        };
+        RequestedNetwork { port_id, network_id, fixed_ip, tag: self.tag.clone(), security_groups: security_groups.to_vec() }
+    }
 }
 
 impl Interfaces {
     /// Returns one server's interfaces, and chooses ids for the ports to make.
     pub fn for_server(&self, env: &Env) -> Vec<RequestedNetwork> {
-        let one = |interface: &Interface| RequestedNetwork {
-            port_id: interface.port.unwrap_or_else(|| env.uuid()),
-            network_id: interface.network,
-            fixed_ip: interface.fixed_ip.clone(),
-            tag: interface.tag.clone(),
-            security_groups: self.security_groups.clone(),
-        };
-        self.list.iter().map(one).collect()
+        self.list.iter().map(|interface| interface.for_server(env, &self.security_groups)).collect()
     }
 
     /// Refuses security groups for ports that networks without port security would make.
@@ -56,7 +73,7 @@ impl Interfaces {
         if self.security_groups.is_empty() {
             return Ok(());
         }
-        for network in self.list.iter().filter_map(|interface| interface.network) {
+        for (network, _) in self.list.iter().filter_map(Interface::new_port) {
             if !api.network.network(network).await.map_err(service_error)?.port_security_enabled {
                 return Err(bad_request(GROUPS_NEED_SECURITY));
             }
@@ -67,10 +84,8 @@ impl Interfaces {
     /// Refuses ports that their networks cannot give a server.
     async fn check_networks(&self, api: &ComputeApi) -> Result<(), ApiError> {
         let mut on_networks: BTreeMap<Uuid, Vec<Option<String>>> = BTreeMap::new();
-        for interface in &self.list {
-            if let Some(network) = interface.network {
-                on_networks.entry(network).or_default().push(interface.fixed_ip.clone());
-            }
+        for (network, fixed_ip) in self.list.iter().filter_map(Interface::new_port) {
+            on_networks.entry(network).or_default().push(fixed_ip.clone());
         }
         for (network, addresses) in on_networks {
             new_ports::check_for_create(api, network, addresses).await?;
@@ -102,7 +117,7 @@ pub async fn look_up(
             Some(port) => {
                 let port = existing_port(service, caller, version, port, servers).await?;
                 interfaces.has_resource_request |= port.resource_request.is_some();
-                Interface { port: Some(port.id), network: None, fixed_ip: None, tag: demand.tag.clone() }
+                Interface { port: InterfacePort::Existing(port.id), tag: demand.tag.clone() }
             }
             None => new_port(api, caller, &usable, demand, servers).await?,
         };
@@ -130,7 +145,7 @@ async fn automatic(api: &ComputeApi, caller: &RequestContext, version: ApiVersio
     match usable.as_slice() {
         [only] => {
             check_room(service, caller, servers).await?;
-            let interface = Interface { port: None, network: Some(only.id), fixed_ip: None, tag: None };
+            let interface = Interface { port: InterfacePort::New { network: only.id, fixed_ip: None }, tag: None };
             let interfaces = Interfaces { list: vec![interface], ..Interfaces::default() };
             interfaces.check_networks(api).await?;
             Ok(interfaces)
@@ -185,7 +200,8 @@ async fn new_port(
     if demand.fixed_ip.is_some() && servers > 1 {
         return Err(bad_request("Failed to launch instances: Unable to launch multiple instances with a single configured fixed IP."));
     }
-    Ok(Interface { port: None, network: Some(network.id), fixed_ip: demand.fixed_ip.clone(), tag: demand.tag.clone() })
+    let port = InterfacePort::New { network: network.id, fixed_ip: demand.fixed_ip.clone() };
+    Ok(Interface { port, tag: demand.tag.clone() })
 }
 
 async fn existing_port(
