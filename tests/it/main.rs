@@ -10,6 +10,7 @@ mod audit_command;
 mod behaviour_pages;
 mod bodies;
 mod bursts;
+mod busy;
 mod busy_source;
 mod busy_target;
 mod by_hand;

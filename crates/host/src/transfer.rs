@@ -1,6 +1,7 @@
 //! Moves disks between hosts: out as a snapshot image or into the cell's transfer area, in from either, verified.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -109,13 +110,8 @@ impl Host {
     async fn checksums(&self, admission: &Admission, disks: Vec<DiskFile>) -> Result<(DiskManifest, String), CommandError> {
         let mut reader = DiskReader::new(disks);
         loop {
-            let (back, chunk) = self
-                .blocking(move || {
-                    let chunk = reader.next_chunk();
-                    (reader, chunk)
-                })
-                .await?;
-            reader = back;
+            let chunk;
+            (reader, chunk) = self.next_chunk(reader).await?;
             match chunk {
                 Err(error) => return Err(CommandError::io("a disk cannot be read", &error)),
                 Ok(None) => return Ok(reader.finish()),
@@ -123,6 +119,15 @@ impl Host {
                 Ok(Some(_)) => {}
             }
         }
+    }
+
+    /// Reads the next chunk where reading may block, and gives the reader back.
+    async fn next_chunk(&self, mut reader: DiskReader) -> Result<(DiskReader, io::Result<Option<(String, Bytes)>>), CommandError> {
+        self.blocking(move || {
+            let chunk = reader.next_chunk();
+            (reader, chunk)
+        })
+        .await
     }
 
     pub(super) async fn export_disks(&self, admission: &Admission, operation: Uuid) -> Outcome {
@@ -288,13 +293,8 @@ impl Host {
             if admission.is_overtaken() {
                 return Err(CommandError::Overtaken);
             }
-            let (back, chunk) = self
-                .blocking(move || {
-                    let chunk = reader.next_chunk();
-                    (reader, chunk)
-                })
-                .await?;
-            reader = back;
+            let chunk;
+            (reader, chunk) = self.next_chunk(reader).await?;
             match chunk.map_err(|error| CommandError::Refused(reason!("{what} cannot be read: {}", Inside(error))))? {
                 None => return self.close(what, writer).await,
                 Some((_, bytes)) => {

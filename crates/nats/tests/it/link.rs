@@ -121,8 +121,9 @@ async fn a_panic_of_the_host_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 async fn a_message_that_does_not_parse_is_not_known() {
-    let Linked { broker, controller, agent, link } = Linked::start().await;
-    let client = raw_client(&broker, &broker.controllers.seed).await;
+    let linked = Linked::start().await;
+    let Linked { broker, agent, link, .. } = &linked;
+    let client = raw_client(broker, &broker.controllers.seed).await;
     let host = broker.cell.host("h1".parse_name());
     let mut newer = serde_json::to_value(request(1)).unwrap();
     newer["command"] = "Fly".into();
@@ -130,7 +131,7 @@ async fn a_message_that_does_not_parse_is_not_known() {
     for subject in [host.requests(agent.server.life()), host.queries(agent.server.life())] {
         for payload in [&b"\xff\x00{"[..], b"", b"{}", newer.as_bytes()] {
             for headers in [true, false] {
-                let answer = ask_raw(&client, &broker, &subject, payload, headers).await;
+                let answer = ask_raw(&client, broker, &subject, payload, headers).await;
                 assert!(answer.contains(r#"{"Word":{"NotKnown":{"release":""#), "{payload:?}: {answer}");
             }
         }

@@ -79,8 +79,7 @@ async fn a_goodbye_says_whether_guests_run_on() {
 
 #[tokio::test]
 async fn a_request_at_work_forbids_the_word_that_no_guest_runs() {
-    let linked = Linked::start().await;
-    let Linked { controller, agent, link, .. } = &linked;
+    let Linked { broker: _broker, controller, agent, link } = Linked::start().await;
     agent.end.set(Mood::Holds);
     assert!(link.request(request(1), SHORT).await.is_err());
     let quiet = agent.server.quiesce(SHORT).await;

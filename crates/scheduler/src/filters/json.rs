@@ -12,7 +12,7 @@ impl HostFilter for JsonFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        let Some(query) = query(&request.demand.request_spec.scheduler_hints)? else { return Ok(()) };
+        let Some(query) = query(&request.demand.request_spec.scheduler_hints).map_err(Reason::public)? else { return Ok(()) };
         match query.holds(&|path| host.attribute(path)) {
             true => Ok(()),
             false => Err("does not answer the query".into()),

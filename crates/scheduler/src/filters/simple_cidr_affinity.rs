@@ -12,7 +12,7 @@ impl HostFilter for SimpleCidrAffinityFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        let Some(network) = neighbourhood(&request.demand.request_spec.scheduler_hints)? else { return Ok(()) };
+        let Some(network) = neighbourhood(&request.demand.request_spec.scheduler_hints).map_err(Reason::public)? else { return Ok(()) };
         match host.node.host_ip.parse() {
             Ok(address) if network.contains(address) => Ok(()),
             _ => Err("is not near the address that build_near_host_ip names".into()),

@@ -58,7 +58,7 @@ async fn an_image_is_made_uploaded_downloaded_and_deleted() {
 
 #[actix_web::test]
 async fn a_range_of_an_image_is_its_part() {
-    let (world, app, token) = with_member(testkit::world().await).await;
+    let (_world, app, token) = with_member(testkit::world().await).await;
     let body = json!({"name": "tiny", "disk_format": "raw", "container_format": "bare"});
     let image = send(&app, request(Method::POST, &token, "/image/v2/images", body).to_request()).await.json();
     let id = image["id"].as_str().unwrap();
@@ -84,7 +84,7 @@ async fn a_range_of_an_image_is_its_part() {
 
 #[actix_web::test]
 async fn a_json_patch_changes_attributes_and_properties_or_nothing() {
-    let (world, app, token) = with_member(testkit::world().await).await;
+    let (_world, app, token) = with_member(testkit::world().await).await;
     let image = send(&app, request(Method::POST, &token, "/image/v2/images", json!({"name": "a", "os": "x"})).to_request()).await.json();
     let path = format!("/image/v2/images/{}", image["id"].as_str().unwrap());
     let patch = |body: Value| {
@@ -122,7 +122,7 @@ async fn a_json_patch_changes_attributes_and_properties_or_nothing() {
 
 #[actix_web::test]
 async fn lists_are_filtered_sorted_and_paged() {
-    let (world, app, demo, admin) = with_users(testkit::world().await).await;
+    let (_world, app, demo, admin) = with_users(testkit::world().await).await;
     let mut ids = Vec::new();
     for (token, body) in [
         (&demo, json!({"name": "b", "os": "x"})),
@@ -218,7 +218,7 @@ async fn an_image_carries_a_bounded_number_of_things() {
 
 #[actix_web::test]
 async fn a_list_of_images_takes_a_bounded_number_of_values() {
-    let (world, app, token) = with_member(testkit::world().await).await;
+    let (_world, app, token) = with_member(testkit::world().await).await;
     let list = |query: String| send(&app, request(Method::GET, &token, &format!("/image/v2/images?{query}"), Value::Null).to_request());
     for (query, status) in [
         (format!("id=in:{}", vec!["a"; 1000].join(",")), 200),

@@ -177,7 +177,7 @@ async fn an_attachment_tells_its_connection_to_operators_only() {
 
 #[actix_web::test]
 async fn volume_types_show_what_their_reader_may_know() {
-    let (world, app, demo, admin) = with_users(testkit::world().await).await;
+    let (_world, app, demo, admin) = with_users(testkit::world().await).await;
     let common: &[&str] = &["description", "extra_specs", "id", "is_public", "name", "os-volume-type-access:is_public"];
     let types = speak!(app, NEWEST, GET, &demo, "/types", Value::Null).json();
     assert_eq!(keys(&types["volume_types"][0]), all(&[common]));

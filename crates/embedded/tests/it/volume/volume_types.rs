@@ -12,7 +12,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[actix_web::test]
 async fn a_type_is_made_changed_used_and_deleted() {
-    let (world, app, demo, admin) = with_users(testkit::world().await).await;
+    let (_world, app, demo, admin) = with_users(testkit::world().await).await;
     let new = json!({"volume_type": {"name": "gold", "description": "fast", "extra_specs": {"multiattach": "<is> True"}}});
     assert_eq!(ask!(app, demo, POST "/types", new.clone()).0, 403);
     let (status, made) = ask!(app, admin, POST "/types", new.clone());
@@ -72,7 +72,7 @@ async fn a_private_type_is_for_projects_with_access() {
 
 #[actix_web::test]
 async fn extra_specs_are_changed_by_key_and_judged() {
-    let (world, app, demo, admin) = with_users(testkit::world().await).await;
+    let (_world, app, demo, admin) = with_users(testkit::world().await).await;
     let made = ask!(app, admin, POST "/types", json!({"volume_type": {"name": "gold"}})).1;
     let path = format!("/types/{}", made["volume_type"]["id"].as_str().unwrap());
     let specs = format!("{path}/extra_specs");

@@ -88,7 +88,7 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
 
 #[actix_web::test]
 async fn another_project_sees_nothing_and_bad_input_is_400() {
-    let (world, app, demo, admin) = with_users(testkit::world().await).await;
+    let (_world, app, demo, admin) = with_users(testkit::world().await).await;
     let body = json!({"volume": {"size": 1}});
     let made = send(&app, request(Method::POST, &admin, "/volume/v3/volumes", body).to_request()).await.json();
     let path = format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap());
@@ -257,7 +257,7 @@ async fn an_image_s_metadata_and_the_type_of_a_volume_can_change() {
 
 #[actix_web::test]
 async fn administrators_see_the_services_own_parts() {
-    let (world, app, demo, admin) = with_users(testkit::world().await).await;
+    let (_world, app, demo, admin) = with_users(testkit::world().await).await;
     let get = |token: &str, path: &str| {
         let request = request(Method::GET, token, &format!("/volume/v3{path}"), Value::Null).to_request();
         let app = &app;
