@@ -14,6 +14,7 @@ pub mod counted;
 pub mod debt;
 pub mod delete_request;
 pub mod drain;
+pub mod enrolment;
 pub mod explanation;
 pub mod failure;
 pub mod fence;
