@@ -7,6 +7,7 @@ pub mod listen;
 mod live_migration;
 pub mod log_level;
 mod metrics;
+pub mod nats;
 mod preset;
 mod quota;
 pub mod reference;
@@ -32,6 +33,7 @@ use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
 pub use live_migration::{LiveMigration, TimeoutAction};
 pub use metrics::Metrics;
+pub use nats::Nats;
 pub use preset::Preset;
 pub use quota::Quota;
 pub use seconds::Seconds;
@@ -62,6 +64,11 @@ pub struct Config {
     pub quota: Quota,
     /// The network service: the default limits of projects, the limit of a port's addresses, and the form of a port's resource request.
     pub network: NetworkLimits,
+    /// The NATS of each cell whose hosts are agents of their own, by the cell's name: `servers` (a list such as `["nats://10.0.0.1:4222"]`),
+    /// `key` (the file with the seed of the controllers' key; unset for servers without users) and `authorities` (the file with the
+    /// certificates that servers may have; with it the connection needs TLS). The service starts no hosts in such a cell, whatever
+    /// `cells.hosts_per_cell` says.
+    pub nats: BTreeMap<String, Nats>,
     pub chaos: Chaos,
     pub log: Log,
     pub metrics: Metrics,
@@ -92,6 +99,7 @@ impl Default for Config {
             compute: Compute::default(),
             quota: Quota::default(),
             network: NetworkLimits::default(),
+            nats: BTreeMap::new(),
             chaos: Chaos::default(),
             log: Log::default(),
             metrics: Metrics::default(),
@@ -222,11 +230,21 @@ pub struct Cells {
     /// The maximum number of last known servers, for requests that accept an old record of a server whose cell is down
     /// (`X-Cellshift-Last-Known: true`); at most 1000000, 0 remembers none.
     pub cache_down_servers: usize,
+    /// If true, a host whose agent nobody enrolled takes servers as soon as the agent has said hello. If false, such a host is listed as
+    /// discovered, and takes none.
+    pub discover: bool,
 }
 
 impl Default for Cells {
     fn default() -> Cells {
-        Cells { count: None, hosts_per_cell: None, timeout: Seconds::whole(10), probe_interval: Seconds::whole(5), cache_down_servers: 0 }
+        Cells {
+            count: None,
+            hosts_per_cell: None,
+            timeout: Seconds::whole(10),
+            probe_interval: Seconds::whole(5),
+            cache_down_servers: 0,
+            discover: false,
+        }
     }
 }
 
@@ -521,12 +539,13 @@ impl Config {
         toml::to_string_pretty(self)
     }
 
-    /// Hides the databases' passwords, for display.
+    /// Hides the passwords in the URLs of databases and brokers, for display.
     pub fn without_passwords(mut self) -> Config {
         let database = &mut self.database;
         let urls = [&mut database.api, &mut database.services].into_iter().flatten();
         let brokers = self.notifications.rabbitmq.urls.iter_mut();
-        urls.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
+        let servers = self.nats.values_mut().flat_map(|nats| &mut nats.servers);
+        urls.chain(database.cells.values_mut()).chain(brokers).chain(servers).for_each(|url| *url = masked(url));
         self
     }
 
