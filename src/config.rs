@@ -233,6 +233,9 @@ pub struct Cells {
     /// If true, a host whose agent nobody enrolled takes servers as soon as the agent has said hello. If false, such a host is listed as
     /// discovered, and takes none.
     pub discover: bool,
+    /// The number of hosts, over all cells, that must have taken requests at once before `/ready` answers 200 for the first time; 0 waits for
+    /// none.
+    pub hosts_expected: u32,
 }
 
 impl Default for Cells {
@@ -244,6 +247,7 @@ impl Default for Cells {
             probe_interval: Seconds::whole(5),
             cache_down_servers: 0,
             discover: false,
+            hosts_expected: 0,
         }
     }
 }

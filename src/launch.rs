@@ -42,9 +42,9 @@ use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::front::connections::{Connections, Peers, RESERVE};
 use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::ops::{self, Operators};
+use crate::http::ops::{self, AgentCell, AgentCells, Operators};
 use crate::http::pace::Pace;
-use crate::http::readiness::Readiness;
+use crate::http::readiness::{HostsExpected, Readiness};
 use crate::http::server::{Part, Wiring};
 use crate::http::{compute, metrics, readiness, ui};
 use crate::metrics::Metrics;
@@ -484,6 +484,7 @@ fn readiness_of(cloud: &Cloud, tree: &Tree) -> Part {
     let readiness = web::Data::new(Readiness {
         databases: vec![("api", cloud.api.db().clone()), ("services", cloud.services.placement.database().clone())],
         cells: tree.cells.clone(),
+        hosts: HostsExpected::new(cloud.config.cells.hosts_expected as usize),
         seat: cloud.env.seat().clone(),
         conductors: tree.conductor.clone(),
         patience: cloud.config.cells.timeout.duration(),
@@ -516,12 +517,20 @@ fn of_operators(
         data_dir: cloud.config.data_dir.clone(),
         chaos,
         resets: cloud.resets.clone(),
+        agents: agent_cells(cloud),
     });
     tokio::spawn(ops::keep_history(operators.clone(), catalog));
     let world = web::Data::from(tree.world.clone());
     Arc::new(move |part| {
         part.app_data(operators.clone()).app_data(world.clone()).configure(ops::configure);
     })
+}
+
+/// Returns the cells whose hosts are agents, for their operators.
+fn agent_cells(cloud: &Cloud) -> AgentCells {
+    let cells = cloud.config.nats.iter();
+    let cells = cells.map(|(name, nats)| (name.clone(), AgentCell { servers: nats.servers.clone(), key: nats.key.clone() })).collect();
+    AgentCells { deployment: cloud.deployment, cells }
 }
 
 /// Returns the data of the compute API's handlers that do not serve `/servers`.

@@ -1,6 +1,6 @@
-//! The operators' API, `/ops/v1`: cells and hosts, enrolments of hosts, queued deletes, moves that wait for their users, the destinations of servers, drains, moves of
-//! server groups, migrations with their journals, one server as the audit sees it, the audit, notifications as they happen, the last hour, chaos
-//! experiments if they are enabled, and the reset of a cloud to develop against.
+//! The operators' API, `/ops/v1`: cells and hosts, enrolments of hosts, queued deletes, moves that wait for their users, the destinations of
+//! servers, drains, moves of server groups, migrations with their journals, one server as the audit sees it, the audit, notifications as they
+//! happen, the last hour, chaos experiments if they are enabled, and the reset of a cloud to develop against.
 
 mod aggregates;
 mod audit;
