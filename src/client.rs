@@ -2,6 +2,7 @@
 //! finds each service in the catalog.
 
 pub mod credentials;
+pub mod enrolment;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -10,6 +10,7 @@ pub mod cell_registry;
 pub mod chaos;
 pub mod cli;
 pub mod client;
+pub mod cluster;
 pub mod config;
 pub mod db;
 pub mod demo;

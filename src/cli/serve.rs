@@ -201,7 +201,7 @@ async fn announce(cloud: &Cloud, is_dev: bool) -> Result<(), Failure> {
 }
 
 /// Returns where operators look, and as whom they log in.
-fn page(data: &str, listen: SocketAddr, preset: Preset) -> String {
+pub(super) fn page(data: &str, listen: SocketAddr, preset: Preset) -> String {
     let cloud = match preset {
         Preset::Cellshift => "cellshift-admin",
         Preset::Devstack => "devstack-admin",
@@ -225,7 +225,8 @@ async fn page_logged_in(data: &Path) -> Result<String, Failure> {
     ))
 }
 
-fn commands(data: &str, listen: SocketAddr, preset: Preset, is_dev: bool) -> String {
+/// Returns the commands of a first move.
+pub(super) fn commands(data: &str, listen: SocketAddr, preset: Preset, is_dev: bool) -> String {
     let (name, flavor) = match preset {
         Preset::Cellshift => ("cellshift", "gen1.small"),
         Preset::Devstack => ("devstack", "m1.tiny"),
