@@ -37,7 +37,9 @@ async fn a_host_is_enrolled_listed_and_removed() {
     assert!(config.contains("# Host rack7-node3\n") && config.contains(&key.public) && config.contains("\"10.0.0.1:4222\""), "{config}");
     assert!(!config.contains("SU"), "no secret is in it: {config}");
 
-    let elsewhere = command(&["host", "enroll", "rack7-node3", "--cell", "cell2"]);
+    let other = files.path().join("other");
+    let other = other.to_str().expect("UTF-8");
+    let elsewhere = command(&["host", "enroll", "rack7-node3", "--cell", "cell2", "--out", other]);
     assert!(!elsewhere.status.success() && words(&elsewhere).1.contains("is in cell1"), "{:?}", words(&elsewhere));
     let removed = command(&["host", "remove", "rack7-node3"]);
     assert!(removed.status.success(), "{:?}", words(&removed));
