@@ -73,7 +73,7 @@ impl ApiDb {
                 if let Some(cell) = cell {
                     query = query.filter(enrolments::cell_uuid.eq(Sql(cell)));
                 }
-                if let Some(after) = after {
+                if let Some(after) = after.clone() {
                     query = query.filter(enrolments::host.gt(after));
                 }
                 Ok(query.load::<Columns>(conn)?.into_iter().map(enrolment).collect())
