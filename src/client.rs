@@ -1,6 +1,7 @@
 //! A small OpenStack client, for the commands that speak to a service and for the demo. It authenticates as a cloud of `clouds.yaml` and
 //! finds each service in the catalog.
 
+pub mod audit;
 pub mod credentials;
 pub mod enrolment;
 

@@ -12,7 +12,8 @@ use super::output::{counted, on_service};
 use super::terminal::{self, complain, say};
 use super::{Failure, serve};
 use crate::cluster::{self, Plan, Role};
-use crate::config::{Config, Preset};
+use crate::config::{Config, Log, Preset};
+use crate::demo;
 use crate::signals::Signals;
 
 /// The cluster.
@@ -27,10 +28,18 @@ pub(super) struct Cluster {
     /// The address on which the controller listens, such as localhost:8774 [default: 127.0.0.1:8774].
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::config::listen::address)]
     listen: Option<SocketAddr>,
+    /// Show the demonstration over a cluster that leaves nothing behind: three moves, and a host that dies.
+    #[arg(long, conflicts_with_all = ["data_dir", "listen"])]
+    demo: bool,
 }
 
 /// Runs until SIGINT or SIGTERM.
 pub(super) fn run(options: Cluster) -> Result<ExitCode, Failure> {
+    if options.demo {
+        crate::logging::init(&Log { level: "off".into(), ..Log::default() })?;
+        on_service(async { Ok(demo::run_in_cluster(options.agents).await?) })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let held = DataDir::take(&options.data_dir.join(cluster::OWN))?;
     let dir = std::fs::canonicalize(&options.data_dir)?;
     let mut config = Config::default();

@@ -119,6 +119,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/chaos/experiments").route(web::get().to(chaos::shipped)))
             .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
             .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
+            .service(web::resource("/chaos/trials").route(web::post().to(chaos::make_trial)))
             .service(web::resource("/dev/reset").route(web::get().to(dev::show)).route(web::post().to(dev::begin)))
             .service(web::resource("/drains").route(web::get().to(drains::list)).route(web::post().to(drains::create)))
             .service(web::resource("/drains/{id}").route(web::get().to(drains::show)))

@@ -19,6 +19,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/chaos/experiments",
         "/ops/v1/chaos/faults",
         "/ops/v1/chaos/faults/{id}",
+        "/ops/v1/chaos/trials",
         "/ops/v1/dev/reset",
         "/ops/v1/drains",
         "/ops/v1/drains/{id}",
