@@ -30,7 +30,6 @@ use crate::config::{Authentication, Compute, Config, Http, TimeoutAction, valida
 use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
-use crate::domain::flavor::Resources;
 use crate::env::turns::Turns;
 use crate::env::{Blocking, Env};
 use crate::http::arrival::Arrivals;
@@ -282,10 +281,7 @@ fn grace_seconds(config: &Config) -> u64 {
 /// Returns the parts of the tree according to the configuration.
 pub fn parts(cloud: &Cloud) -> Parts {
     let (config, services) = (&cloud.config, &cloud.services);
-    let compute = &config.compute;
-    let capacity =
-        Resources { vcpu: i64::from(compute.vcpus), memory_mb: i64::from(compute.memory_mb), disk_gb: i64::from(compute.disk_gb) };
-    let networks = compute.networks();
+    let (capacity, networks) = (config.compute.capacity(), config.compute.networks());
     let cells = cloud.cells.iter().map(|cell| CellStart {
         uuid: cell.uuid,
         name: cell.name.clone(),
@@ -348,7 +344,8 @@ fn cell_options(config: &Config) -> CellOptions {
     }
 }
 
-fn host_options(config: &Config) -> HostsHereOptions {
+/// Returns the options of the hosts that a process starts.
+pub(crate) fn host_options(config: &Config) -> HostsHereOptions {
     let compute = &config.compute;
     let latency = |(operation, ms): (&crate::virt::Operation, &u64)| (*operation, std::time::Duration::from_millis(*ms));
     HostsHereOptions {
