@@ -255,7 +255,7 @@ async fn serve(
     end: Arc<dyn HostEnd>,
 ) -> HostServer {
     let place = broker.cell.host(Name::parse(host).unwrap());
-    HostServer::start(Env::system(), connection, place, rhythm, facts, end).await.unwrap()
+    HostServer::start(Env::system(), connection, place, None, rhythm, facts, end).await.unwrap()
 }
 
 /// Starts an agent with this host's end, and returns it with the sender of its facts.
