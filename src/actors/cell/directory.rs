@@ -104,6 +104,11 @@ impl HostDirectory {
         self.until(|| matches!(self.hosts.read().get(host), Some(HostEntry::Open(_))) == open).await;
     }
 
+    /// Waits until the start of the host has ended: it takes requests, or could not be started.
+    pub async fn until_begun(&self, host: &str) {
+        self.until(|| self.hosts.read().get(host).is_some_and(|entry| !matches!(entry, HostEntry::Starting { .. }))).await;
+    }
+
     /// Waits until the condition holds, which changes with the hosts' entries.
     async fn until(&self, holds: impl Fn() -> bool) {
         loop {
