@@ -5,6 +5,7 @@
 mod identity;
 pub mod listen;
 mod live_migration;
+mod logging;
 pub mod log_level;
 mod metrics;
 pub mod nats;
@@ -27,11 +28,13 @@ use serde::{Deserialize, Serialize};
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
+use crate::domain::flavor::Resources;
 use crate::domain::host_network::HostNetwork;
 use crate::domain::network_agent::HostNetworks;
 use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
 pub use live_migration::{LiveMigration, TimeoutAction};
+pub use logging::{Log, LogFormat};
 pub use metrics::Metrics;
 pub use nats::Nats;
 pub use preset::Preset;
@@ -423,6 +426,11 @@ pub struct Compute {
 }
 
 impl Compute {
+    /// Returns the capacity of each host before ratios.
+    pub fn capacity(&self) -> Resources {
+        Resources { vcpu: i64::from(self.vcpus), memory_mb: i64::from(self.memory_mb), disk_gb: i64::from(self.disk_gb) }
+    }
+
     /// Returns the networks of all hosts.
     pub fn networks(&self) -> HostNetworks {
         HostNetworks { usual: self.network.clone(), own: self.network_of_hosts.clone(), hosts_with_functions: self.sriov_hosts_per_cell }
@@ -461,30 +469,6 @@ pub struct Chaos {
     /// If true, `/ops/v1/chaos` exists, for callers whom the rule `ops:chaos` allows: they can kill actors, take down databases and load
     /// experiments.
     pub enabled: bool,
-}
-
-/// The format of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LogFormat {
-    Text,
-    Json,
-}
-
-/// The log, on standard error.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// `error`, `warn`, `info`, `debug`, `trace`, `off`, or per module: `info,cellshift::saga=debug`.
-    pub level: String,
-    /// `text` or `json`, with one event per line.
-    pub format: LogFormat,
-}
-
-impl Default for Log {
-    fn default() -> Log {
-        Log { level: "info,actix_server=warn".into(), format: LogFormat::Text }
-    }
 }
 
 /// The reason why a configuration is refused.
