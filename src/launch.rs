@@ -286,8 +286,7 @@ fn grace_seconds(config: &Config) -> u64 {
 /// Returns the parts of the tree according to the configuration.
 pub fn parts(cloud: &Cloud) -> Parts {
     let (config, services) = (&cloud.config, &cloud.services);
-    let compute = &config.compute;
-    let (capacity, networks) = (compute.capacity(), compute.networks());
+    let (capacity, networks) = (config.compute.capacity(), config.compute.networks());
     let cells = cloud.cells.iter().map(|cell| CellStart {
         uuid: cell.uuid,
         name: cell.name.clone(),
@@ -351,7 +350,8 @@ fn cell_options(config: &Config) -> CellOptions {
     }
 }
 
-fn host_options(config: &Config) -> HostsHereOptions {
+/// Returns the options of the hosts that a process starts.
+pub(crate) fn host_options(config: &Config) -> HostsHereOptions {
     let compute = &config.compute;
     let latency = |(operation, ms): (&crate::virt::Operation, &u64)| (*operation, std::time::Duration::from_millis(*ms));
     HostsHereOptions {

@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn a_path_tells_the_kind_of_its_actor() {
-        let paths = ["migration/1-2", "conductor-2/migration/1-2", "conductor-2", "periodic", "cell1/h1", "hosts/cell1", "agents/cell1", "cell1"];
+        let paths =
+            ["migration/1-2", "conductor-2/migration/1-2", "conductor-2", "periodic", "cell1/h1", "hosts/cell1", "agents/cell1", "cell1"];
         let kinds = paths.map(kind_of);
         assert_eq!(kinds, ["migration", "migration", "conductor", "periodic", "host", "hosts", "agents", "cell"]);
     }

@@ -258,5 +258,7 @@ fn whole(amount: i64) -> i32 {
 
 /// True for the name of a trait, as placement takes it.
 fn is_trait(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    !name.is_empty()
+        && name.len() <= NAME_MAX
+        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }

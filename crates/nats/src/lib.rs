@@ -24,6 +24,8 @@ mod questions;
 mod requests;
 mod server;
 pub mod subjects;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod wire;
 
 pub use connection::{Connection, ConnectionError, ConnectionOptions, ConnectionState, Unanswered};

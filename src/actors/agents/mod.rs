@@ -23,8 +23,8 @@ use super::supervision::{DeathGuard, supervised};
 use crate::db::api::ApiDb;
 use crate::domain::host_protocol::HostQuestion;
 use crate::env::Env;
-pub use book::{AgentsOptions, HostRecorder, ReportedHost};
 use book::Book;
+pub use book::{AgentsOptions, HostRecorder, ReportedHost};
 use desk::{Desk, Told};
 pub use handle::AgentsHandle;
 

@@ -96,12 +96,21 @@ impl HostDirectory {
 
     /// Waits until no host is starting.
     pub async fn until_started(&self) {
+        self.until(|| !self.hosts.read().values().any(|entry| matches!(entry, HostEntry::Starting { .. }))).await;
+    }
+
+    /// Waits until the host has a link (`open`), or has none. The link to a host that has just died still counts.
+    pub async fn until_open(&self, host: &str, open: bool) {
+        self.until(|| matches!(self.hosts.read().get(host), Some(HostEntry::Open(_))) == open).await;
+    }
+
+    /// Waits until the condition holds, which changes with the hosts' entries.
+    async fn until(&self, holds: impl Fn() -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // Subscribes before the look, so that no change is missed.
             changed.as_mut().enable();
-            let starting = |entry: &HostEntry| matches!(entry, HostEntry::Starting { .. });
-            if !self.hosts.read().values().any(starting) {
+            if holds() {
                 return;
             }
             changed.await;
@@ -202,7 +211,8 @@ impl HostDirectory {
         self.changed.notify_waiters();
     }
 
-    fn open(&self, host: &str) -> Result<Arc<dyn HostLink>, HostUnreachable> {
+    /// Returns the link to a host, or why it takes no requests.
+    pub fn open(&self, host: &str) -> Result<Arc<dyn HostLink>, HostUnreachable> {
         match self.hosts.read().get(host) {
             Some(HostEntry::Open(link)) => Ok(link.clone()),
             Some(HostEntry::Closed { reason, .. }) => Err(HostUnreachable::NotDelivered(reason.clone())),

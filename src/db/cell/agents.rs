@@ -204,8 +204,7 @@ mod tests {
             cell.accept_life(service(1), hello(9, None)).await.unwrap();
             cell.end_life("h1", id(9), LastWord::NoGuestRuns).await.unwrap();
             let (one, other) = (cell.clone(), CellDb::new(cell.db().clone()));
-            let decisions =
-                futures::join!(one.accept_life(service(1), hello(1, None)), other.accept_life(service(1), hello(2, None)));
+            let decisions = futures::join!(one.accept_life(service(1), hello(1, None)), other.accept_life(service(1), hello(2, None)));
             let decisions = [decisions.0.unwrap(), decisions.1.unwrap()];
             let accepts = decisions.iter().filter(|decision| **decision == Decision::Accept).count();
             assert_eq!(accepts, 1, "{decisions:?}");
