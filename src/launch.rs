@@ -1,6 +1,8 @@
 //! Starts an opened cloud: the actors, and the APIs in front of them. The service, the demo and the tests all start here, so that they all
 //! run equal clouds.
 
+mod agents;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +75,8 @@ pub enum LaunchError {
     TooFewFiles(#[from] TooFew),
     #[error("metrics.listen is {0}, and the service cannot listen there: {1}. Choose another address of this machine")]
     Metrics(SocketAddr, std::io::Error),
+    #[error("nats.{cell}.{reason}")]
+    Nats { cell: String, reason: String },
     #[error("the web server does not start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -120,6 +124,7 @@ pub async fn assemble(cloud: &Cloud, mut parts: Parts, seams: Option<Seams>) -> 
     if let Some(seams) = &seams {
         seams.fit(&mut parts);
     }
+    agents::connect(cloud, &mut parts).await?;
     let tree = root::start(parts).await?;
     let seams = seams.filter(|_| cloud.config.chaos.enabled);
     let chaos = seams.map(|seams| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), seams }));
@@ -288,6 +293,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         db: cell.db.clone(),
         dir: cell.dir.clone(),
         hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity, functions: networks.of(host).functions() }).collect(),
+        agents: None,
         silent: cell.silent.clone(),
     });
     Parts {

@@ -180,8 +180,11 @@ async fn announce(cloud: &Cloud, is_dev: bool) -> Result<(), Failure> {
     let cells: Vec<String> = cloud
         .cells
         .iter()
-        .filter(|cell| !cell.hosts.is_empty())
-        .map(|cell| format!("{} ({})", cell.name, counted(cell.hosts.len(), "host")))
+        .filter(|cell| cell.agents.is_some() || !cell.hosts.is_empty())
+        .map(|cell| match cell.agents {
+            Some(_) => format!("{} (agents)", cell.name),
+            None => format!("{} ({})", cell.name, counted(cell.hosts.len(), "host")),
+        })
         .collect();
     let mut text = format!("cellshift listens on http://{listen} with {}; its data is in {data}\n", cells.join(", "));
     if !listen.ip().is_loopback() {

@@ -202,6 +202,12 @@ impl HostDirectory {
         self.set(host, |before| HostEntry::Starting { since: before.and_then(HostEntry::silent_since).unwrap_or(now) });
     }
 
+    /// Forgets a host that an operator has removed from the cell.
+    pub(in crate::actors) fn removed(&self, host: &str) {
+        self.hosts.write().remove(host);
+        self.changed.notify_waiters();
+    }
+
     fn set(&self, host: &str, entry: impl FnOnce(Option<&HostEntry>) -> HostEntry) {
         let mut hosts = self.hosts.write();
         let entry = entry(hosts.get(host));
