@@ -7,6 +7,7 @@ mod cells;
 mod chaos;
 mod chaos_service;
 mod cluster;
+mod compute;
 mod configuration;
 pub mod data_dir;
 mod debts;
@@ -84,6 +85,8 @@ enum Command {
     /// Become a program that the system ends when this command's parent ends.
     #[command(hide = true)]
     Below(below::Below),
+    /// Run the agent of a compute host, which obeys the controllers of its cell over NATS.
+    Compute(compute::Compute),
     /// Print the variables with which OpenStack's clients find the service of a data directory, for `eval "$(cellshift env)"`.
     Env(env::Env),
     /// Show a demonstration: a cloud of its own, three moves, and a host that dies. It takes under a minute and leaves nothing behind.
@@ -297,6 +300,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve(options) => serve::run(options),
         Command::Cluster(options) => cluster::run(options),
         Command::Below(options) => Err(below::run(&options)),
+        Command::Compute(options) => compute::run(options),
         Command::Env(options) => env::run(options),
         Command::Demo { log } => demo(log),
         Command::Status(options) => status::run(options),

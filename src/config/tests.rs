@@ -1,6 +1,7 @@
 //! Tests of valid configuration files, and of the refusal of wrong ones.
 
 use super::*;
+use crate::virt::hypervisor::Operation;
 
 fn load(text: &str) -> Result<Config, ConfigError> {
     let dir = tempfile::tempdir().unwrap();

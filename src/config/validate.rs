@@ -17,7 +17,7 @@ use crate::saga::world::CELL0;
 pub const CELLS_MAX: u32 = 100;
 
 /// Checks all values.
-pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     amounts(config)?;
     times(config)?;
     ratios(config)?;
@@ -62,7 +62,8 @@ fn host_networks(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {
+/// Refuses a wrong value.
+pub(crate) fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {
     match wrong {
         true => Err(ConfigError::Value { key: key.to_owned(), must_be: must_be.to_owned() }),
         false => Ok(()),
