@@ -1,8 +1,9 @@
-//! `cellshift cell nats-config`: the configuration of a cell's NATS server, with a user for each enrolled host.
+//! `cellshift cell`: the configuration of a cell's NATS server, with a user for each enrolled host, and the controllers' key for it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use cellshift_nats::credentials::UserKey;
 use clap::{Args, Subcommand};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -19,6 +20,14 @@ pub(super) enum Cell {
     ///
     /// The controllers' key is the file that [nats.CELL] key names in the service's configuration.
     NatsConfig(NatsConfig),
+    /// Make the key with which controllers log in at a cell's NATS server, in a new file that only its owner may read.
+    ///
+    /// Name the file as [nats.CELL] key in the service's configuration.
+    NewKey {
+        /// The file to make.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 /// The NATS server to configure.
@@ -40,9 +49,15 @@ pub(super) struct NatsConfig {
     reach: Reach,
 }
 
-/// Prints the configuration.
+/// Prints the configuration, or makes the key.
 pub(super) fn run(command: Cell) -> Result<ExitCode, Failure> {
-    let Cell::NatsConfig(options) = command;
+    let options = match command {
+        Cell::NatsConfig(options) => options,
+        Cell::NewKey { file } => {
+            UserKey::new()?.write(&file)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     on_service(async {
         let path = path(&options)?;
         let answer = options.reach.client().await?.get(OPERATORS, &path).await?;

@@ -23,7 +23,7 @@ use self::files::Files;
 pub use self::{children::Role, files::OWN};
 use crate::agent::config::{AgentConfig, AgentHost, AgentNats};
 use crate::client::enrolment::enrol;
-use crate::client::{ADMIN, CLOUDS_FILE, Client, ClientError};
+use crate::client::{ADMIN, CLOUDS_FILE, Client, ClientError, OPERATORS};
 use crate::config::{Config, Nats};
 
 /// The cells of a cluster.
@@ -165,6 +165,7 @@ impl Cluster {
             cluster.restart(&role)?;
         }
         cluster.until_ready().await?;
+        cluster.until_recorded(&client).await?;
         for cell in &cluster.cells {
             let hosts: Vec<String> = cell.hosts.iter().map(|(host, _)| host.clone()).collect();
             hardware::place(&client, &cell.name, &hosts).await?;
@@ -332,6 +333,20 @@ impl Cluster {
                 return Err(ClusterError::TooLong { what: "all agents have said hello".to_owned() });
             }
             tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until servers may be placed on each host: its records follow its agent's hello.
+    async fn until_recorded(&mut self, client: &Client) -> Result<(), ClusterError> {
+        for role in self.agents() {
+            let Role::Agent(host) = &role else { continue };
+            let path = format!("/hosts/{host}");
+            let is_recorded = async || {
+                let shown = client.get(OPERATORS, &path).await.unwrap_or_default();
+                shown["host"]["state"] == "up" && shown["host"]["room"].is_object()
+            };
+            self.until(&role, &format!("{host} takes servers"), is_recorded).await?;
         }
         Ok(())
     }
