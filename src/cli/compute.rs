@@ -47,8 +47,8 @@ pub(super) fn run(command: Compute) -> Result<ExitCode, Failure> {
 async fn serve(config: AgentConfig) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let agent = Agent::start(&config, Env::system(), cellshift_nats::Rhythm::default()).await?;
-    let hosts: Vec<&str> = config.hosts.iter().map(|host| host.name.as_str()).collect();
-    log::info!(cell = config.cell.as_str(); "the agent of {} in cell {} has started; its data is in {}", hosts.join(", "), config.cell, config.data_dir.display());
+    let (hosts, data): (Vec<&str>, _) = (config.hosts.iter().map(|host| host.name.as_str()).collect(), config.data_dir.display());
+    log::info!("the agent of {} in cell {} has started; its data is in {data}", hosts.join(", "), config.cell);
     notify(&[NotifyState::Ready]);
     let watched = sd_notify::watchdog_enabled().map(|limit| actix_rt::spawn(show_life(limit / 2)));
     let failure = tokio::select! {
