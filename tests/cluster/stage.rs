@@ -65,8 +65,12 @@ impl Stage {
         allow_moves(dir.path());
         let mut config = Config::default();
         config.http.listen.set_port(0);
-        config.compute.latency_ms =
-            BTreeMap::from([(Operation::Define, 700), (Operation::Start, 200), (Operation::GuestShutdown, 200), (Operation::CopyDisks, 700)]);
+        config.compute.latency_ms = BTreeMap::from([
+            (Operation::Define, 700),
+            (Operation::Start, 200),
+            (Operation::GuestShutdown, 200),
+            (Operation::CopyDisks, 700),
+        ]);
         // A host that stands still is noticed soon.
         config.migration.deadlines = BTreeMap::from([("prepare_at_target".to_owned(), 3)]);
         let path = dir.path().canonicalize().expect("its whole path");
@@ -145,7 +149,8 @@ impl Stage {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (look, operations) = (self.look(server).await, self.operations(server).await);
-            let is_over = |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
+            let is_over =
+                |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
             let status = look["status"].as_str().unwrap_or_default().to_owned();
             let is_idle = look["OS-EXT-STS:task_state"].is_null() && operations.iter().all(is_over);
             if is_idle && statuses.contains(&status.as_str()) {
