@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod actors;
+pub mod agent;
 pub mod bootstrap;
 pub mod cell_registry;
 pub mod chaos;

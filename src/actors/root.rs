@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::arbiters::{Arbiters, Home};
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, Silent};
+use super::compute_host::tickets::Tickets;
 use super::compute_host::{HostServices, Upward};
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::death_count::DeathsByKind;
@@ -103,6 +104,8 @@ pub struct Parts {
     /// The services' database, whose fences of forgotten servers are removed.
     pub services: Db,
     pub hypervisors: HypervisorFactory,
+    /// The URL at which hosts that are agents reach the APIs of this process.
+    pub agents_endpoint: String,
     pub cell_options: CellOptions,
     pub host_options: HostsHereOptions,
     pub scheduler: SchedulerConfig,
@@ -145,6 +148,8 @@ pub struct Tree {
     pub outbox: Outbox,
     /// All supervised actors.
     pub roster: Roster,
+    /// The tickets of hosts for images' bytes.
+    pub tickets: Arc<Tickets>,
     root: Addr<Root>,
     failed: Failed,
 }
@@ -214,7 +219,9 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let upward = HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts) };
+        let tickets = Arc::new(Tickets::new(parts.env.clone(), &parts.agents_endpoint));
+        let (images, network) = (parts.images.clone(), parts.network.clone());
+        let upward = HostServices { images, network, owners: Arc::new(facts), tickets: tickets.clone() };
         let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
         let (cell_children, hosts_here) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
         let conductor_parts =
@@ -239,6 +246,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
                 notifier: notifier_at(&parts, &notifier_address),
                 outbox,
                 roster,
+                tickets,
                 root: ctx.address(),
                 failed: Failed(Arc::new(watch::Sender::new(None))),
             },

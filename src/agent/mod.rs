@@ -1,0 +1,3 @@
+//! The agent of compute hosts: the program on a machine that runs guests.
+
+pub mod images;
