@@ -219,9 +219,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let tickets = Arc::new(Tickets::new(parts.env.clone(), &parts.agents_endpoint));
-        let (images, network) = (parts.images.clone(), parts.network.clone());
-        let upward = HostServices { images, network, owners: Arc::new(facts), tickets: tickets.clone() };
+        let upward = services_of_hosts(&parts, facts);
+        let tickets = upward.tickets.clone();
         let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
         let (cell_children, hosts_here) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
         let conductor_parts =
@@ -298,6 +297,12 @@ fn world_of(
         settings: parts.settings.clone(),
         default_zone: parts.scheduler.default_availability_zone.clone(),
     }
+}
+
+/// Returns what answers the hosts' questions.
+fn services_of_hosts(parts: &Parts, facts: HostFacts) -> HostServices {
+    let tickets = Arc::new(Tickets::new(parts.env.clone(), &parts.agents_endpoint));
+    HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts), tickets }
 }
 
 /// Returns the hosts of all cells.

@@ -85,13 +85,13 @@ impl ImageClient {
 
     /// Makes a client with these time limits.
     pub fn patient(tickets: Arc<dyn TicketSource>, bytes_per_second: u64, patience: Patience) -> ImageClient {
-        // A connection for each transfer: on one that the service closes meanwhile an upload would break off. A secret follows no redirection.
+        // Each transfer has its connection: on one that the service closes meanwhile an upload would break off. A secret follows no redirection.
         let http = reqwest::Client::builder().connect_timeout(patience.connection).pool_max_idle_per_host(0).redirect(Policy::none());
         ImageClient { tickets, http: http.build().unwrap_or_default(), allowance: Arc::new(Allowance::new(bytes_per_second)), patience }
     }
 
-    /// Reads the bytes of an image that has its bytes. A transfer that is cut goes on where it broke off, if need be with another ticket. The
-    /// stream ends with an error if nothing comes for too long, or if the bytes are not those of the image's record.
+    /// Reads the bytes of an image that has its bytes. A transfer that is cut goes on where it broke off, if need be with another ticket.
+    /// The stream ends with an error if nothing comes for too long, or if the bytes are not those of the image's record.
     pub async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
         let ticket = self.tickets.ticket(image, false).await?;
         let about = ticket.bytes.clone();
@@ -130,7 +130,8 @@ impl ImageClient {
     /// Sends the bytes at the host's rate.
     async fn feed(&self, mut data: ByteStream, mut pieces: Pieces) -> Result<(), NeighbourError> {
         while let Some(bytes) = data.next().await {
-            let mut bytes = bytes.map_err(|error| NeighbourError::Unavailable(reason!("the bytes to store broke off: {}", Inside(error))))?;
+            let mut bytes =
+                bytes.map_err(|error| NeighbourError::Unavailable(reason!("the bytes to store broke off: {}", Inside(error))))?;
             while !bytes.is_empty() {
                 let piece = bytes.split_to(bytes.len().min(PIECE));
                 self.allowance.pass(piece.len()).await;

@@ -33,11 +33,15 @@ fn the_command_line_beats_the_file_beats_the_defaults() {
 }
 
 #[test]
-fn a_file_may_name_the_place_to_listen_as_the_command_line_does() {
+fn agents_reach_the_service_without_tls() {
     let endpoint = |text: &str| load(text).unwrap().http.endpoint_of_agents("127.0.0.1:8774".parse().unwrap());
     assert_eq!(endpoint("[http]\npublic_endpoint = \"https://cloud\"\n"), "http://127.0.0.1:8774");
     assert_eq!(endpoint("[http]\npublic_endpoint = \"http://cloud\"\n"), "http://cloud");
     assert_eq!(endpoint("[http]\npublic_endpoint = \"http://cloud\"\nagents_endpoint = \"http://10.0.0.1\"\n"), "http://10.0.0.1");
+}
+
+#[test]
+fn a_file_may_name_the_place_to_listen_as_the_command_line_does() {
     assert!(load("[http]\nlisten = \"localhost:8775\"\n").unwrap().http.listen.ip().is_loopback());
     assert_eq!(load("[http]\nlisten = \":8775\"\n").unwrap().http.listen.to_string(), "0.0.0.0:8775");
 }

@@ -38,8 +38,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Reads the part of `size` bytes that the headers ask for: all without a range, and with `If-Range`, because an image has no validator that
-    /// it could name. Refuses with 416.
+    /// Reads the part of `size` bytes that the headers ask for: all without a range, and with `If-Range`, because an image has no validator
+    /// that it could name. Refuses with 416.
     pub fn requested(headers: &HeaderMap, size: u64, form: ErrorForm) -> Result<Part, ApiError> {
         match headers.get(RANGE) {
             Some(range) if !headers.contains_key(IF_RANGE) => {

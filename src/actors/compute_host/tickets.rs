@@ -1,5 +1,5 @@
-//! The tickets with which hosts read and store images' bytes over HTTP. They are in the memory of this process alone: after a restart a host
-//! asks for another one.
+//! The tickets with which hosts read and store images' bytes over HTTP. They are in the memory of this process alone: after a restart a
+//! host asks for another one.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -193,7 +193,8 @@ mod tests {
         let secret = secret(&tickets, "host1");
         let (id, key) = secret.split_once('.').unwrap();
         let (other, shorter) = (key.chars().rev().collect::<String>(), &key[1..]);
-        let others = ["", ".", "x.y", id, &format!("{id}."), &format!("{id}.{other}"), &format!("{id}.{shorter}"), &format!("{IMAGE}.{key}")];
+        let others =
+            ["", ".", "x.y", id, &format!("{id}."), &format!("{id}.{other}"), &format!("{id}.{shorter}"), &format!("{IMAGE}.{key}")];
         for wrong in others {
             assert_eq!(tickets.check(wrong, IMAGE, Access::Read), Err(NotAllowed::Unknown), "{wrong}");
         }

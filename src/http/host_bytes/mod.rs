@@ -1,5 +1,5 @@
-//! The bytes of images for hosts that are agents. The right is a ticket that a controller gave the host, not a token: it is for one image and
-//! one direction ([`Tickets`]).
+//! The bytes of images for hosts that are agents. The right is a ticket that a controller gave the host, not a token: it is for one image
+//! and one direction ([`Tickets`]).
 
 #[cfg(test)]
 mod tests;
