@@ -138,8 +138,8 @@ pub struct Http {
     /// unset, they begin with the host of the request's Host header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_endpoint: Option<String>,
-    /// The URL under which hosts that are agents reach this process for images' bytes, such as `http://10.0.0.1:8774`; without TLS. If unset,
-    /// `public_endpoint` if it has no TLS, else `listen`, which other machines reach if it is an address of this machine.
+    /// The URL under which hosts that are agents reach this process for images' bytes, such as `http://10.0.0.1:8774`; without TLS. If
+    /// unset, `public_endpoint` if it has no TLS, else `listen`, which other machines reach if it is an address of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents_endpoint: Option<String>,
     /// The networks of proxies, such as `10.0.0.0/8`, whose X-Forwarded-For, -Proto and -Host are believed.

@@ -85,7 +85,8 @@ impl ImageClient {
 
     /// Makes a client with these time limits.
     pub fn patient(tickets: Arc<dyn TicketSource>, bytes_per_second: u64, patience: Patience) -> ImageClient {
-        // Each transfer has its connection: on one that the service closes meanwhile an upload would break off. A secret follows no redirection.
+        // Each transfer has its connection: on one that the service closes meanwhile an upload would break off. A secret follows no
+        // redirection.
         let http = reqwest::Client::builder().connect_timeout(patience.connection).pool_max_idle_per_host(0).redirect(Policy::none());
         ImageClient { tickets, http: http.build().unwrap_or_default(), allowance: Arc::new(Allowance::new(bytes_per_second)), patience }
     }

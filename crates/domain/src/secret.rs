@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A secret in clear text. It has no `Serialize`, so no journal or message can contain it by mistake ([`in_clear`] is for a message that must);
-/// it prints as `***`, and its memory is
+/// A secret in clear text. It has no `Serialize`, so no journal or message can contain it by mistake ([`in_clear`] is for a message that
+/// must); it prints as `***`, and its memory is
 /// overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret<T: Zeroize>(Zeroizing<T>);

@@ -1,5 +1,5 @@
-//! Streams of the bytes of disks and images: a stream's pieces are gathered until they are large enough for one write, or pass from one task
-//! to another.
+//! Streams of the bytes of disks and images: a stream's pieces are gathered until they are large enough for one write, or pass from one
+//! task to another.
 
 use std::io;
 use std::pin::Pin;
@@ -66,8 +66,8 @@ pub struct Pieces(mpsc::Sender<Piece>);
 pub struct ReaderGone;
 
 impl Pieces {
-    /// Makes a stream of the bytes that are sent. If the sender is dropped before [`Pieces::end`], the stream breaks off with an error, so that
-    /// a part never passes for the whole.
+    /// Makes a stream of the bytes that are sent. If the sender is dropped before [`Pieces::end`], the stream breaks off with an error, so
+    /// that a part never passes for the whole.
     pub fn stream() -> (Pieces, ByteStream) {
         let (sender, queued) = mpsc::channel(QUEUE);
         let stream = unfold(Some(queued), |queued: Option<mpsc::Receiver<Piece>>| async move {
@@ -75,7 +75,7 @@ impl Pieces {
             match queued.next().await {
                 Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(queued))),
                 Some(Piece::End) => None,
-                None => Some((Err(io::ErrorKind::UnexpectedEof.into()), None)),
+                None => Some((Err(io::Error::from(io::ErrorKind::UnexpectedEof)), None)),
             }
         });
         (Pieces(sender), Box::pin(stream))

@@ -2,7 +2,8 @@
 //!
 //! A request passes, from the outside: `request_id` (its id, and the form of errors), `panic`, `arrival` (who sends it, and its body), `limits`,
 //! `microversion`, `null_characters`. Handlers take their bodies with `json` (those of any size with `streamed`), check them with `schema`,
-//! answer parts of bytes with `range`, and refuse with `error`. `front` is the layer between the sockets and the door. The APIs behind the door are a value, [`apis::Apis`].
+//! answer parts of bytes with `range`, and refuse with `error`. `front` is the layer between the sockets and the door.
+//! The APIs behind the door are a value, [`apis::Apis`].
 
 mod ahead;
 pub mod apis;

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream::{once, unfold};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
+use futures::stream::{empty, iter, unfold};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{Response, StatusCode};
 use sha2::{Digest, Sha256};
@@ -79,7 +79,7 @@ impl Download {
 
     /// Makes a stream of the download that begins with these bytes, which it has read already.
     pub fn stream(self, first: Option<Bytes>) -> ByteStream {
-        let Some(first) = first else { return Box::pin(futures::stream::empty()) };
+        let Some(first) = first else { return Box::pin(empty()) };
         let rest = unfold(Some(self), |download| async move {
             let mut download = download?;
             match download.next().await {
@@ -87,7 +87,7 @@ impl Download {
                 Err(error) => Some((Err(io::Error::other(error)), None)),
             }
         });
-        Box::pin(once(async { Ok(first) }.boxed()).chain(rest))
+        Box::pin(iter([Ok(first)]).chain(rest))
     }
 
     /// Returns the next bytes of the present connection, or of a new one.

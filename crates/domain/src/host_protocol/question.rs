@@ -84,8 +84,8 @@ pub enum QuestionAnswer {
     ImageTicket(ImageTicket),
 }
 
-/// The right of one host to read or to store the bytes of one image, for a bounded time. A controller that was started since does not know it:
-/// the host asks for another one.
+/// The right of one host to read or to store the bytes of one image, for a bounded time. A controller that was started since does not know
+/// it: the host asks for another one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ImageTicket {
     /// The URL of the bytes.
