@@ -72,11 +72,8 @@ fn path(options: &NatsConfig) -> Result<String, Failure> {
         Some(path) => path.to_str().map(|path| Some(path.to_owned())).ok_or_else(|| format!("{} is no UTF-8", path.display())),
         None => Ok(None),
     };
-    let parts = [
-        ("listen", options.listen.clone()),
-        ("certificate", of_file(&options.tls_certificate)?),
-        ("key", of_file(&options.tls_key)?),
-    ];
+    let parts =
+        [("listen", options.listen.clone()), ("certificate", of_file(&options.tls_certificate)?), ("key", of_file(&options.tls_key)?)];
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let query: Vec<String> = parts.iter().filter_map(|(key, value)| Some(format!("{key}={}", encode(value.as_ref()?)))).collect();
     Ok(format!("/cells/{}/nats-config?{}", encode(&options.cell), query.join("&")))

@@ -26,11 +26,7 @@ impl ApiDb {
     /// Maps hosts to a cell, all or none. A host may be mapped to that cell already; Conflict if one is mapped to another.
     pub async fn map_hosts(&self, names: Vec<String>, cell: Uuid) -> Result<(), DbError> {
         let now = self.db.env().now();
-        self.db
-            .write(move |conn| {
-                names.iter().try_for_each(|host| map(conn, host, cell, now))
-            })
-            .await
+        self.db.write(move |conn| names.iter().try_for_each(|host| map(conn, host, cell, now))).await
     }
 
     /// Returns all host mappings, ordered by host.

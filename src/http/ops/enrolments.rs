@@ -94,11 +94,7 @@ pub struct Enrol {
 }
 
 /// Answers `PUT /enrolments/{host}`: the host is in the cell, and its agent has the key. The answer has what the agent's configuration needs.
-pub async fn enrol(
-    Call { api: operators, catalog, caller, .. }: Call<Operators>,
-    host: web::Path<String>,
-    body: Json<Enrol>,
-) -> Answer {
+pub async fn enrol(Call { api: operators, catalog, caller, .. }: Call<Operators>, host: web::Path<String>, body: Json<Enrol>) -> Answer {
     catalog.allow(&caller, RULE)?;
     Name::parse(&host).map_err(|error| bad_request(error.to_string()))?;
     UserKey::check_public(&body.public_key).map_err(|_| bad_request("public_key is not the public half of a NATS user's key."))?;

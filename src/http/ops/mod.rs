@@ -130,9 +130,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/undo").route(web::post().to(drains::undo)))
             .service(web::resource("/enrolments").route(web::get().to(enrolments::list)))
             .service(
-                web::resource("/enrolments/{host}")
-                    .route(web::put().to(enrolments::enrol))
-                    .route(web::delete().to(enrolments::remove)),
+                web::resource("/enrolments/{host}").route(web::put().to(enrolments::enrol)).route(web::delete().to(enrolments::remove)),
             )
             .service(web::resource("/history").route(web::get().to(history::show)))
             .service(web::resource("/hosts").route(web::get().to(hosts::list)))

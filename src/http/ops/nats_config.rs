@@ -56,9 +56,8 @@ pub async fn show(
     };
     let controllers = catalog.env.run_blocking(move || UserKey::read(&key)).await.map_err(|error| conflict(error.to_string()))?;
     let enrolments = catalog.api.enrolments(Some(cell.uuid), None, i64::MAX).await?;
-    let agents = enrolments.into_iter().map(|enrolment| {
-        Ok(AgentUser { host: Name::parse(&enrolment.host)?, public_key: enrolment.public_key })
-    });
+    let agents =
+        enrolments.into_iter().map(|enrolment| Ok(AgentUser { host: Name::parse(&enrolment.host)?, public_key: enrolment.public_key }));
     let agents = agents.collect::<Result<Vec<_>, cellshift_nats::NameError>>().map_err(|error| conflict(error.to_string()))?;
     let address = CellAddress::new(Name::parse(&cell.name).map_err(|error| conflict(error.to_string()))?);
     let listen = query.listen.clone().unwrap_or_else(|| EVERYWHERE.to_owned());
