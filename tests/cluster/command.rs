@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::stage::{program, until};
+use crate::stage::{program, run, until};
 
 /// A running command.
 struct Running {
@@ -68,4 +68,12 @@ async fn nothing_is_left_however_the_command_ends() {
     let status = second.process.wait().expect("it ends");
     assert!(status.success(), "{status}");
     all_end(&second.children).await;
+}
+
+#[test]
+fn the_demo_tells_its_story_over_a_cluster() {
+    let told = run(&["cluster", "--demo", "--agents", "1"]);
+    let (story, complaint) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    assert!(told.status.success(), "{story}\n{complaint}");
+    assert!(story.contains("loses its power") && story.contains("nothing lost and nothing left over"), "{story}");
 }
