@@ -146,6 +146,10 @@ pub struct Http {
     /// unset, they begin with the host of the request's Host header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_endpoint: Option<String>,
+    /// The URL under which hosts that are agents reach this process for images' bytes, such as `http://10.0.0.1:8774`; without TLS. If
+    /// unset, `public_endpoint` if it has no TLS, else `listen`, which other machines reach if it is an address of this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents_endpoint: Option<String>,
     /// The networks of proxies, such as `10.0.0.0/8`, whose X-Forwarded-For, -Proto and -Host are believed.
     #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<IpNet>,
@@ -169,9 +173,18 @@ impl Default for Http {
             read_timeout: Seconds::whole(10),
             write_timeout: Seconds::whole(60),
             public_endpoint: None,
+            agents_endpoint: None,
             trusted_proxies: Vec::new(),
             allow_unauthenticated_remote: false,
         }
+    }
+}
+
+impl Http {
+    /// Returns the URL under which agents reach this process, which listens at this address.
+    pub fn endpoint_of_agents(&self, listen: SocketAddr) -> String {
+        let public = self.public_endpoint.as_ref().filter(|url| url.starts_with("http://"));
+        self.agents_endpoint.as_ref().or(public).cloned().unwrap_or_else(|| format!("http://{listen}"))
     }
 }
 

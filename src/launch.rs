@@ -47,7 +47,7 @@ use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::readiness::Readiness;
 use crate::http::server::{Part, Wiring};
-use crate::http::{compute, metrics, readiness, ui};
+use crate::http::{compute, host_bytes, metrics, readiness, ui};
 use crate::metrics::Metrics;
 use crate::policy_file::PolicyFile;
 use crate::reconcilers::PeriodicOptions;
@@ -59,6 +59,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::Sessions;
+use crate::services::image::ImageService;
 use crate::services::proxies::{ImageProxy, NetworkProxy, VolumeProxy};
 use crate::traces::{self, Traces};
 
@@ -162,18 +163,19 @@ pub fn environment(config: &Config) -> Env {
 }
 
 /// Launches as [`launch`] does, with an experiment's parts and seams.
-pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
+pub async fn launch_with(cloud: Cloud, mut parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
     // Checks the limit before anything is started.
     let metrics_listener = metrics_listener(&cloud.config)?;
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), RESERVE, descriptors::raise())?;
     if let Some(collector) = &cloud.config.tracing.otlp {
         actix_rt::spawn(traces::export(cloud.env.traces().clone(), collector.clone()));
     }
+    let address = listener.local_addr()?;
+    parts.agents_endpoint = cloud.config.http.endpoint_of_agents(address);
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
     publish(&cloud, &tree).await?;
     // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
-    let address = listener.local_addr()?;
     let server = serve(&cloud, wiring, listener, connections)?;
     let handle = server.handle();
     let metrics = metrics_listener.map(|listener| serve_metrics(&cloud.env, listener)).transpose()?;
@@ -306,6 +308,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         placement: services.placement.clone(),
         services: services.placement.database().clone(),
         hypervisors: of_deployment(cloud.deployment, simulated_hypervisors()),
+        agents_endpoint: config.http.endpoint_of_agents(config.http.listen),
         cell_options: cell_options(config),
         host_options: host_options(config),
         scheduler: config.scheduler.clone(),
@@ -431,7 +434,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     let ready = readiness_of(cloud, tree);
     let agent_hosts: web::Data<dyn AgentHosts> = web::Data::from(catalog.clone().into_inner() as Arc<dyn AgentHosts>);
     let operators = of_operators(cloud, tree, (stops, chaos), catalog);
-    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services(&services, agent_hosts)];
+    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services(&services, agent_hosts), bytes_of_hosts(tree)];
     if config.metrics.on_the_api() {
         api_parts.push(Arc::new(|part| {
             part.configure(metrics::configure);
@@ -469,6 +472,15 @@ fn of_services(services: &Services, agent_hosts: web::Data<dyn AgentHosts>) -> P
             .configure(network::routes::configure)
             .configure(placement::routes::configure)
             .configure(ui::configure);
+    })
+}
+
+/// Returns the part with the bytes of images for hosts.
+fn bytes_of_hosts(tree: &Tree) -> Part {
+    let images: web::Data<dyn ImageService> = web::Data::from(tree.world.images.clone());
+    let tickets = web::Data::from(tree.tickets.clone());
+    Arc::new(move |part| {
+        part.app_data(images.clone()).app_data(tickets.clone()).configure(host_bytes::configure);
     })
 }
 

@@ -14,6 +14,7 @@ use super::address::Address;
 use super::agents::{Agents, AgentsOptions, AgentsParts, HostRecorder};
 use super::arbiters::{Arbiters, Home};
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, Silent};
+use super::compute_host::tickets::Tickets;
 use super::compute_host::{HostServices, Upward};
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::death_count::DeathsByKind;
@@ -129,6 +130,8 @@ pub struct Parts {
     /// The services' database, whose fences of forgotten servers are removed.
     pub services: Db,
     pub hypervisors: HypervisorFactory,
+    /// The URL at which hosts that are agents reach the APIs of this process.
+    pub agents_endpoint: String,
     pub cell_options: CellOptions,
     pub host_options: HostsHereOptions,
     pub scheduler: SchedulerConfig,
@@ -171,6 +174,8 @@ pub struct Tree {
     pub outbox: Outbox,
     /// All supervised actors.
     pub roster: Roster,
+    /// The tickets of hosts for images' bytes.
+    pub tickets: Arc<Tickets>,
     root: Addr<Root>,
     failed: Failed,
 }
@@ -240,7 +245,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let upward = HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts) };
+        let upward = services_of_hosts(&parts, facts);
+        let tickets = upward.tickets.clone();
         let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
         let (cell_children, hosts_here, agents) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
         let conductor_parts =
@@ -265,6 +271,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
                 notifier: notifier_at(&parts, &notifier_address),
                 outbox,
                 roster,
+                tickets,
                 root: ctx.address(),
                 failed: Failed(Arc::new(watch::Sender::new(None))),
             },
@@ -317,6 +324,12 @@ fn world_of(
         settings: parts.settings.clone(),
         default_zone: parts.scheduler.default_availability_zone.clone(),
     }
+}
+
+/// Returns what answers the hosts' questions.
+fn services_of_hosts(parts: &Parts, facts: HostFacts) -> HostServices {
+    let tickets = Arc::new(Tickets::new(parts.env.clone(), &parts.agents_endpoint));
+    HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts), tickets }
 }
 
 /// Returns the hosts of all cells.
