@@ -74,8 +74,10 @@ impl Site {
         config.chaos.trials = true;
         *self.agent.lock().await = Some(Agent::start(&config, Env::system(), quick()).await.expect("an agent"));
         stage.until("the host is up", || async { standing(stage).is_up() }).await;
-        let is_recorded = || async { stage.cell(CELL).compute_nodes().await.expect("nodes").iter().any(|node| node.host == HOST) };
-        stage.until("the host is recorded", is_recorded).await;
+        // Placement comes last.
+        let has_a_provider =
+            || async { stage.world().placement.providers().await.expect("providers").iter().any(|provider| provider.name == HOST) };
+        stage.until("the host is recorded", has_a_provider).await;
     }
 
     /// Stops the agent in order.
