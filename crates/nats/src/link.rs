@@ -123,7 +123,8 @@ impl NatsLink {
     fn note_absence(&self, life: Life) {
         let mut agent = self.agent.lock();
         if agent.life == Some(life) && matches!(agent.sign, Sign::Report(_)) {
-            (agent.sign, agent.moment) = (Sign::Absence, self.env.now());
+            // The moment stays: an operator's word may have come between the last report and this.
+            agent.sign = Sign::Absence;
         }
     }
 }

@@ -32,6 +32,8 @@ row! {
         disabled: bool,
         disabled_reason: Option<String>,
         forced_down: bool,
+        forced_down_at: Option<DateTime<Utc>> as Sql,
+        agent_heard_at: Option<DateTime<Utc>> as Sql,
         last_seen_up: Option<DateTime<Utc>> as Sql,
         report_count: i32,
         version: i32,

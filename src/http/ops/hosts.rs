@@ -220,7 +220,7 @@ impl Host {
             disabled: service.disabled,
             disabled_reason: service.disabled_reason.clone(),
             forced_down: service.forced_down,
-            standing: if service.forced_down { standing.forced_down() } else { standing },
+            standing: service.standing(standing),
             discovered: cell.agents.is_discovered(&service.host),
             servers: *servers,
         };
