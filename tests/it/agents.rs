@@ -13,10 +13,12 @@ use cellshift::domain::standing::{OffBy, Standing};
 use cellshift::env::Env;
 use cellshift_nats::Rhythm;
 use cellshift_nats::testkit::Broker;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use crate::client::PATIENCE;
 use crate::stage::{Stage, hosts, play};
 
 const CELL: &str = "cell1";
@@ -73,9 +75,20 @@ impl Site {
         config.compute = cloud.config.compute.clone();
         config.chaos.trials = true;
         *self.agent.lock().await = Some(Agent::start(&config, Env::system(), quick()).await.expect("an agent"));
-        stage.until("the host is up", || async { standing(stage).is_up() }).await;
-        let is_recorded = || async { stage.cell(CELL).compute_nodes().await.expect("nodes").iter().any(|node| node.host == HOST) };
-        stage.until("the host is recorded", is_recorded).await;
+        let answers = || async { standing(stage).is_up() && stage.world().hosts.report(CELL, HOST, PATIENCE).await.is_ok() };
+        stage.until("the host answers", answers).await;
+        // Placement comes last.
+        let has_a_provider =
+            || async { stage.world().placement.providers().await.expect("providers").iter().any(|provider| provider.name == HOST) };
+        stage.until("the host is recorded", has_a_provider).await;
+    }
+
+    /// Ends the agent as a kill does: it says nothing.
+    async fn kill_agent(&self, stage: &Stage) {
+        let agent = self.agent.lock().await.take().expect("an agent");
+        let hosts = agent.hosts().clone();
+        drop(agent);
+        stage.until("the host's actor has ended", || async { !hosts.standing(HOST).is_up() }).await;
     }
 
     /// Stops the agent in order.
@@ -165,5 +178,18 @@ fn an_agent_that_stops_is_off_and_comes_back_with_its_guests() {
         site.start_agent(&stage).await;
         stage.until("its guest runs again", || async { stage.runs_on(server).await == hosts(&[HOST]) }).await;
         stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn a_killed_agent_is_accepted_again_and_brings_its_guests_back() {
+    play_with_an_agent(|stage, site| async move {
+        let server = server_on_the_agent(&stage).await;
+        site.kill_agent(&stage).await;
+        assert!(!standing(&stage).is_off(), "nobody knows whether its guests run");
+        site.start_agent(&stage).await;
+        stage.until("its guest runs again", || async { stage.runs_on(server).await == hosts(&[HOST]) }).await;
+        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.at_rest(server, "SHUTOFF").await;
     });
 }
