@@ -31,7 +31,7 @@ const PIECE: usize = 64 << 10;
 /// The media type of an image's bytes.
 const BYTES: &str = "application/octet-stream";
 
-/// Whoever gets tickets from a controller.
+/// A way to the tickets of controllers.
 #[async_trait]
 pub trait TicketSource: Send + Sync {
     /// Returns a ticket to read the image's bytes, or to store those of an image that has none.

@@ -176,7 +176,7 @@ mod tests {
         tickets.issue(&host(name), IMAGE, Access::Read).unwrap().1.expose().clone()
     }
 
-    #[actix_web::test]
+    #[actix::test]
     async fn a_ticket_opens_one_image_in_one_direction() {
         let tickets = office(9, 9);
         let (url, secret) = tickets.issue(&host("host1"), IMAGE, Access::Read).unwrap();
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(check(Uuid::from_u128(2), Access::Read), Err(NotAllowed::Elsewhere));
     }
 
-    #[actix_web::test]
+    #[actix::test]
     async fn a_wrong_secret_opens_nothing() {
         let tickets = office(9, 9);
         let secret = secret(&tickets, "host1");
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(office(9, 9).check(&secret, IMAGE, Access::Read), Err(NotAllowed::Unknown), "another process does not know it");
     }
 
-    #[actix_web::test]
+    #[actix::test]
     async fn a_ticket_opens_for_ten_minutes() {
         tokio::time::pause();
         let tickets = office(9, 9);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(tickets.check(&secret, IMAGE, Access::Read), Err(NotAllowed::Unknown));
     }
 
-    #[actix_web::test]
+    #[actix::test]
     async fn a_hosts_newest_ticket_replaces_its_oldest() {
         let tickets = office(2, 9);
         let secrets = ["host1", "host2", "host1", "host1"].map(|name| secret(&tickets, name));
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(opens, [false, true, true, true]);
     }
 
-    #[actix_web::test]
+    #[actix::test]
     async fn tickets_in_all_are_bounded_until_some_are_over() {
         tokio::time::pause();
         let tickets = office(2, 2);

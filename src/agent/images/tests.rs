@@ -153,10 +153,12 @@ async fn cloud() -> Arc<Cloud> {
 }
 
 impl Cloud {
-    /// Returns a client that waits for little.
     fn client(self: &Arc<Cloud>) -> ImageClient {
-        let patience = Patience { silence: Duration::from_millis(200), stall: Duration::from_secs(1), ..Patience::default() };
-        ImageClient::patient(self.clone(), 0, patience)
+        self.patient(Duration::from_secs(1), Duration::from_secs(10))
+    }
+
+    fn patient(self: &Arc<Cloud>, silence: Duration, stall: Duration) -> ImageClient {
+        ImageClient::patient(self.clone(), 0, Patience { silence, stall, ..Patience::default() })
     }
 
     async fn image(&self) -> Uuid {
@@ -244,12 +246,13 @@ async fn a_controller_that_forgot_a_ticket_is_asked_anew() {
 async fn a_service_that_falls_silent_is_an_error_in_time() {
     let cloud = cloud().await;
     let image = cloud.image().await;
+    let client = cloud.patient(Duration::from_millis(100), Duration::from_millis(500));
     *cloud.service.is_mute.lock() = true;
-    let refused = timeout(LONG, cloud.client().download(image)).await.expect("an answer").map(drop);
+    let refused = timeout(LONG, client.download(image)).await.expect("an answer").map(drop);
     assert!(matches!(refused, Err(NeighbourError::Unavailable(_))), "{refused:?}");
     *cloud.service.is_mute.lock() = false;
     cloud.service.faults.lock().push_back(Fault::Cut);
-    let (_, stream) = cloud.client().download(image).await.unwrap();
+    let (_, stream) = client.download(image).await.unwrap();
     *cloud.service.is_mute.lock() = true;
     assert!(read(stream).await.is_err());
 }
@@ -330,7 +333,8 @@ async fn images_in_the_wrong_state_have_no_ticket() {
 #[actix_web::test]
 async fn a_service_that_is_not_there_is_unavailable() {
     let cloud = cloud().await;
-    let (client, image, queued) = (cloud.client(), cloud.image().await, cloud.queued().await);
+    let client = cloud.patient(Duration::from_millis(100), Duration::from_millis(500));
+    let (image, queued) = (cloud.image().await, cloud.queued().await);
     cloud.server.stop(false).await;
     let refused = timeout(LONG, client.download(image)).await.expect("an answer").map(drop);
     assert!(matches!(refused, Err(NeighbourError::Unavailable(_))), "{refused:?}");
