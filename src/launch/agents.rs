@@ -10,7 +10,8 @@ use crate::bootstrap::Cloud;
 /// Begins to connect to the NATS of each cell whose hosts are agents.
 pub(super) async fn connect(cloud: &Cloud, parts: &mut Parts) -> Result<(), LaunchError> {
     let config = &cloud.config;
-    for (cell, plan) in parts.cells.iter_mut().zip(&cloud.cells) {
+    for cell in &mut parts.cells {
+        let Some(plan) = cloud.cells.iter().find(|plan| plan.name == cell.name) else { continue };
         let (Some(nats), Some(recorder)) = (config.nats.get(&plan.name), &plan.agents) else { continue };
         let failed = |reason: String| LaunchError::Nats { cell: plan.name.clone(), reason };
         let address = CellAddress::new(Name::parse(&plan.name).map_err(|error| failed(error.to_string()))?);

@@ -73,7 +73,7 @@ impl Book {
     /// Decides on a hello, and opens the link to the life if it is accepted.
     pub async fn decide(&self, host: &Name, presence: &Presence) -> Result<Welcome, DbError> {
         if self.is_of_another_cell(host.as_str()).await? {
-            log::warn!(host = host.as_str(); "an agent of cell {} says hello as host {host}, and the host is in another cell", self.cell());
+            self.tell_misplaced(host.as_str());
             return Ok(Welcome::CannotTell);
         }
         let service = Service::new(self.env.uuid(), host.as_str(), COMPUTE, self.cell(), self.env.now());
@@ -161,7 +161,7 @@ impl Book {
         for (name, facts) in due {
             match cells.get(&name) {
                 Some(cell) if *cell == self.cell.uuid => hosts.push(ReportedHost { name, facts }),
-                Some(_) => log::warn!(host = name.as_str(); "host {name} has an agent in cell {}, and is in another cell", self.cell()),
+                Some(_) => self.tell_misplaced(&name),
                 None if self.handle().discover(&name) => {
                     log::info!(host = name.as_str(); "host {name} is discovered in cell {}; it takes servers once it is enrolled", self.cell());
                 }
@@ -189,6 +189,13 @@ impl Book {
             self.cell.hosts.removed(host);
         }
         Ok(())
+    }
+
+    /// Says once that a host of another cell has an agent here.
+    fn tell_misplaced(&self, host: &str) {
+        if self.handle().misplace(host) {
+            log::error!(host = host; "host {host} has an agent in cell {}, and is in another cell: the agent gets no requests", self.cell());
+        }
     }
 
     /// Notes that the life is accepted and has been heard of.

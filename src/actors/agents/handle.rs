@@ -24,6 +24,8 @@ struct Known {
     links: BTreeMap<String, Arc<NatsLink>>,
     /// The hosts that no cell has.
     discovered: BTreeSet<String>,
+    /// The hosts that another cell has.
+    misplaced: BTreeSet<String>,
     /// The facts that are to be recorded.
     due: BTreeMap<String, HostFacts>,
     /// The facts as they were recorded last.
@@ -58,6 +60,7 @@ impl AgentsHandle {
         let mut known = self.0.known.lock();
         known.links.remove(host);
         known.discovered.remove(host);
+        known.misplaced.remove(host);
         known.due.remove(host);
         known.recorded.remove(host);
     }
@@ -96,6 +99,11 @@ impl AgentsHandle {
     /// Notes that the host is mapped to no cell. True if that is new.
     pub(super) fn discover(&self, host: &str) -> bool {
         self.0.known.lock().discovered.insert(host.to_owned())
+    }
+
+    /// Notes that another cell has the host. True if that is new.
+    pub(super) fn misplace(&self, host: &str) -> bool {
+        self.0.known.lock().misplaced.insert(host.to_owned())
     }
 
     /// Keeps a report of a life that this process has not accepted, until somebody looks it up.
