@@ -22,6 +22,8 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     links: BTreeMap<String, Arc<NatsLink>>,
+    /// The hosts whose links wait for the first report, or for the end of the time for it.
+    awaited: BTreeSet<String>,
     /// The hosts that no cell has.
     discovered: BTreeSet<String>,
     /// The hosts that another cell has.
@@ -50,6 +52,21 @@ impl AgentsHandle {
         self.0.known.lock().links.entry(host.to_owned()).or_insert_with(|| Arc::new(make())).clone()
     }
 
+    /// Notes that the link to a host is not open before the host reports.
+    pub(super) fn await_report(&self, host: &str) {
+        self.0.known.lock().awaited.insert(host.to_owned());
+    }
+
+    /// Notes that the link to a host need not wait any more. True if it waited.
+    pub(super) fn end_awaiting(&self, host: &str) -> bool {
+        self.0.known.lock().awaited.remove(host)
+    }
+
+    /// Returns the hosts whose links wait.
+    pub(super) fn awaited(&self) -> BTreeSet<String> {
+        self.0.known.lock().awaited.clone()
+    }
+
     /// Returns the names of all hosts with a link.
     pub(super) fn linked(&self) -> Vec<String> {
         self.0.known.lock().links.keys().cloned().collect()
@@ -59,6 +76,7 @@ impl AgentsHandle {
     pub(super) fn forget(&self, host: &str) {
         let mut known = self.0.known.lock();
         known.links.remove(host);
+        known.awaited.remove(host);
         known.discovered.remove(host);
         known.misplaced.remove(host);
         known.due.remove(host);
