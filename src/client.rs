@@ -1,7 +1,9 @@
 //! A small OpenStack client, for the commands that speak to a service and for the demo. It authenticates as a cloud of `clouds.yaml` and
 //! finds each service in the catalog.
 
+pub mod audit;
 pub mod credentials;
+pub mod enrolment;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -223,12 +225,16 @@ async fn read(request: &str, answer: reqwest::Response) -> Result<Value, ClientE
     let status = answer.status();
     let url = answer.url().to_string();
     let text = answer.text().await.map_err(|source| ClientError::Unanswered { request: request.to_owned(), url, source })?;
-    let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-    if status.is_success() {
-        return Ok(body);
+    match status.is_success() {
+        true => Ok(serde_json::from_str(&text).unwrap_or(Value::Null)),
+        false => Err(ClientError::Refused { request: request.to_owned(), status: status.as_u16(), message: message_in(text) }),
     }
+}
+
+/// Returns the message in the body of an error, or the body itself.
+pub fn message_in(body: String) -> String {
     // Each service wraps its error in an object with one key.
-    let said = body.as_object().and_then(|object| object.values().next()).and_then(|error| error["message"].as_str());
-    let message = said.map_or(text.clone(), str::to_owned);
-    Err(ClientError::Refused { request: request.to_owned(), status: status.as_u16(), message })
+    let error: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
+    let message = error.as_object().and_then(|object| object.values().next()).and_then(|error| error["message"].as_str());
+    message.map(str::to_owned).unwrap_or(body)
 }

@@ -1,6 +1,8 @@
 //! Starts an opened cloud: the actors, and the APIs in front of them. The service, the demo and the tests all start here, so that they all
 //! run equal clouds.
 
+mod agents;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,6 @@ use crate::config::{Authentication, Compute, Config, Http, TimeoutAction, valida
 use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
-use crate::domain::flavor::Resources;
 use crate::env::turns::Turns;
 use crate::env::{Blocking, Env};
 use crate::http::arrival::Arrivals;
@@ -42,11 +43,11 @@ use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::front::connections::{Connections, Peers, RESERVE};
 use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::ops::{self, Operators};
+use crate::http::ops::{self, AgentCell, AgentCells, Operators};
 use crate::http::pace::Pace;
-use crate::http::readiness::Readiness;
+use crate::http::readiness::{HostsExpected, Readiness};
 use crate::http::server::{Part, Wiring};
-use crate::http::{compute, metrics, readiness, ui};
+use crate::http::{compute, host_bytes, metrics, readiness, ui};
 use crate::metrics::Metrics;
 use crate::policy_file::PolicyFile;
 use crate::reconcilers::PeriodicOptions;
@@ -58,6 +59,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::Sessions;
+use crate::services::image::ImageService;
 use crate::services::proxies::{ImageProxy, NetworkProxy, VolumeProxy};
 use crate::traces::{self, Traces};
 
@@ -74,6 +76,8 @@ pub enum LaunchError {
     TooFewFiles(#[from] TooFew),
     #[error("metrics.listen is {0}, and the service cannot listen there: {1}. Choose another address of this machine")]
     Metrics(SocketAddr, std::io::Error),
+    #[error("nats.{cell}.{reason}")]
+    Nats { cell: String, reason: String },
     #[error("the web server does not start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -121,6 +125,7 @@ pub async fn assemble(cloud: &Cloud, mut parts: Parts, seams: Option<Seams>) -> 
     if let Some(seams) = &seams {
         seams.fit(&mut parts);
     }
+    agents::connect(cloud, &mut parts).await?;
     let tree = root::start(parts).await?;
     let seams = seams.filter(|_| cloud.config.chaos.enabled);
     let chaos = seams.map(|seams| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), seams }));
@@ -158,18 +163,19 @@ pub fn environment(config: &Config) -> Env {
 }
 
 /// Launches as [`launch`] does, with an experiment's parts and seams.
-pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
+pub async fn launch_with(cloud: Cloud, mut parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
     // Checks the limit before anything is started.
     let metrics_listener = metrics_listener(&cloud.config)?;
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), RESERVE, descriptors::raise())?;
     if let Some(collector) = &cloud.config.tracing.otlp {
         actix_rt::spawn(traces::export(cloud.env.traces().clone(), collector.clone()));
     }
+    let address = listener.local_addr()?;
+    parts.agents_endpoint = cloud.config.http.endpoint_of_agents(address);
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
     publish(&cloud, &tree).await?;
     // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
-    let address = listener.local_addr()?;
     let server = serve(&cloud, wiring, listener, connections)?;
     let handle = server.handle();
     let metrics = metrics_listener.map(|listener| serve_metrics(&cloud.env, listener)).transpose()?;
@@ -282,16 +288,14 @@ fn grace_seconds(config: &Config) -> u64 {
 /// Returns the parts of the tree according to the configuration.
 pub fn parts(cloud: &Cloud) -> Parts {
     let (config, services) = (&cloud.config, &cloud.services);
-    let compute = &config.compute;
-    let capacity =
-        Resources { vcpu: i64::from(compute.vcpus), memory_mb: i64::from(compute.memory_mb), disk_gb: i64::from(compute.disk_gb) };
-    let networks = compute.networks();
+    let (capacity, networks) = (config.compute.capacity(), config.compute.networks());
     let cells = cloud.cells.iter().map(|cell| CellStart {
         uuid: cell.uuid,
         name: cell.name.clone(),
         db: cell.db.clone(),
         dir: cell.dir.clone(),
         hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity, functions: networks.of(host).functions() }).collect(),
+        agents: None,
         silent: cell.silent.clone(),
     });
     Parts {
@@ -304,6 +308,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         placement: services.placement.clone(),
         services: services.placement.database().clone(),
         hypervisors: of_deployment(cloud.deployment, simulated_hypervisors()),
+        agents_endpoint: config.http.endpoint_of_agents(config.http.listen),
         cell_options: cell_options(config),
         host_options: host_options(config),
         scheduler: config.scheduler.clone(),
@@ -348,7 +353,8 @@ fn cell_options(config: &Config) -> CellOptions {
     }
 }
 
-fn host_options(config: &Config) -> HostsHereOptions {
+/// Returns the options of the hosts that a process starts.
+pub(crate) fn host_options(config: &Config) -> HostsHereOptions {
     let compute = &config.compute;
     let latency = |(operation, ms): (&crate::virt::Operation, &u64)| (*operation, std::time::Duration::from_millis(*ms));
     HostsHereOptions {
@@ -428,7 +434,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     let ready = readiness_of(cloud, tree);
     let agent_hosts: web::Data<dyn AgentHosts> = web::Data::from(catalog.clone().into_inner() as Arc<dyn AgentHosts>);
     let operators = of_operators(cloud, tree, (stops, chaos), catalog);
-    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services(&services, agent_hosts)];
+    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services(&services, agent_hosts), bytes_of_hosts(tree)];
     if config.metrics.on_the_api() {
         api_parts.push(Arc::new(|part| {
             part.configure(metrics::configure);
@@ -469,6 +475,15 @@ fn of_services(services: &Services, agent_hosts: web::Data<dyn AgentHosts>) -> P
     })
 }
 
+/// Returns the part with the bytes of images for hosts.
+fn bytes_of_hosts(tree: &Tree) -> Part {
+    let images: web::Data<dyn ImageService> = web::Data::from(tree.world.images.clone());
+    let tickets = web::Data::from(tree.tickets.clone());
+    Arc::new(move |part| {
+        part.app_data(images.clone()).app_data(tickets.clone()).configure(host_bytes::configure);
+    })
+}
+
 /// Returns the part that gives the compute API's proxies the services that they ask.
 fn proxied(services: &Services) -> Part {
     let images: web::Data<dyn ImageProxy> = web::Data::from(services.images.clone() as Arc<dyn ImageProxy>);
@@ -484,6 +499,7 @@ fn readiness_of(cloud: &Cloud, tree: &Tree) -> Part {
     let readiness = web::Data::new(Readiness {
         databases: vec![("api", cloud.api.db().clone()), ("services", cloud.services.placement.database().clone())],
         cells: tree.cells.clone(),
+        hosts: HostsExpected::new(cloud.config.cells.hosts_expected as usize),
         seat: cloud.env.seat().clone(),
         conductors: tree.conductor.clone(),
         patience: cloud.config.cells.timeout.duration(),
@@ -516,12 +532,20 @@ fn of_operators(
         data_dir: cloud.config.data_dir.clone(),
         chaos,
         resets: cloud.resets.clone(),
+        agents: agent_cells(cloud),
     });
     tokio::spawn(ops::keep_history(operators.clone(), catalog));
     let world = web::Data::from(tree.world.clone());
     Arc::new(move |part| {
         part.app_data(operators.clone()).app_data(world.clone()).configure(ops::configure);
     })
+}
+
+/// Returns the cells whose hosts are agents, for their operators.
+fn agent_cells(cloud: &Cloud) -> AgentCells {
+    let cells = cloud.config.nats.iter();
+    let cells = cells.map(|(name, nats)| (name.clone(), AgentCell { servers: nats.servers.clone(), key: nats.key.clone() })).collect();
+    AgentCells { deployment: cloud.deployment, cells }
 }
 
 /// Returns the data of the compute API's handlers that do not serve `/servers`.

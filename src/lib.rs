@@ -5,11 +5,13 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod actors;
+pub mod agent;
 pub mod bootstrap;
 pub mod cell_registry;
 pub mod chaos;
 pub mod cli;
 pub mod client;
+pub mod cluster;
 pub mod config;
 pub mod db;
 pub mod demo;

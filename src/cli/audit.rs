@@ -1,7 +1,6 @@
 //! `cellshift audit`: reports the invariants that do not hold. Asks a running service, and reads the data of a stopped one in place.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::terminal::{complain, say};
 use crate::actors::compute_host::StoredHosts;
 use crate::bootstrap;
 use crate::chaos::audit::{self as chaos, Counter, Report, Sources, audit_of, deep_audit};
-use crate::client::{Event, OPERATORS};
+use crate::client::{self, OPERATORS};
 use crate::config::Config;
 use crate::db::api::operations::Operations;
 use crate::env::Env;
@@ -67,17 +66,8 @@ async fn of_running(login: Login, deep: bool) -> Result<Report, Failure> {
     if !deep {
         return Ok(serde_json::from_value(patiently("auditing", client.get(OPERATORS, "/audit")).await?)?);
     }
-    let (line, mut report) = (Progress::spinning(), None);
-    let observer = |event: Event<'_>| {
-        match event.name {
-            "progress" => line.says(words(&serde_json::from_str(event.data).unwrap_or_default())),
-            "report" => report = Some(serde_json::from_str(event.data)),
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    };
-    client.events(OPERATORS, "/audit?deep=true", None, observer).await?;
-    Ok(report.ok_or("the service stopped before the audit had ended")??)
+    let line = Progress::spinning();
+    Ok(client::audit::deep_audit(&client, |progress| line.says(words(progress))).await?)
 }
 
 async fn of_stopped(config: &Config, deep: bool) -> Result<Report, Failure> {

@@ -1,9 +1,13 @@
 //! The command line: its options, and one file per subcommand.
 
 mod audit;
+mod below;
+mod cell;
 mod cells;
 mod chaos;
 mod chaos_service;
+mod cluster;
+mod compute;
 mod configuration;
 pub mod data_dir;
 mod debts;
@@ -13,6 +17,7 @@ mod env;
 mod events;
 mod explain;
 mod heal;
+mod host;
 mod hosts;
 mod manuals;
 mod migrations;
@@ -73,6 +78,15 @@ pub fn parse() -> Result<Cli, ExitCode> {
 enum Command {
     /// Run the service; without configuration, a small multi-cell cloud with everything in it.
     Serve(serve::Serve),
+    /// Run a cloud of many processes on this machine: a NATS server and agents for each of two cells, and a controller. All end with it.
+    ///
+    /// The data directory gets clouds.yaml and policy.yaml as with serve. Needs nats-server (Debian's package nats-server).
+    Cluster(cluster::Cluster),
+    /// Become a program that the system ends when this command's parent ends.
+    #[command(hide = true)]
+    Below(below::Below),
+    /// Run the agent of a compute host, which obeys the controllers of its cell over NATS.
+    Compute(compute::Compute),
     /// Print the variables with which OpenStack's clients find the service of a data directory, for `eval "$(cellshift env)"`.
     Env(env::Env),
     /// Show a demonstration: a cloud of its own, three moves, and a host that dies. It takes under a minute and leaves nothing behind.
@@ -95,6 +109,16 @@ enum Command {
     ///
     /// Exit codes of a change: 0 if all of these hosts are as requested, and 3 if one could not be changed.
     Hosts(hosts::Hosts),
+    /// Enrol, list and remove hosts that are agents of their own.
+    Host {
+        #[command(subcommand)]
+        command: host::Host,
+    },
+    /// Print what the parts of a cell need.
+    Cell {
+        #[command(subcommand)]
+        command: cell::Cell,
+    },
     /// List servers with their cells, hosts, flavors, addresses, projects and states.
     Servers(servers::Servers),
     /// Show all about a server: its place, addresses, image, volumes, ports and moves, and where it could go.
@@ -274,6 +298,9 @@ pub fn run(cli: Cli) -> ExitCode {
     }
     let done = match cli.command {
         Command::Serve(options) => serve::run(options),
+        Command::Cluster(options) => cluster::run(options),
+        Command::Below(options) => Err(below::run(&options)),
+        Command::Compute(options) => compute::run(options),
         Command::Env(options) => env::run(options),
         Command::Demo { log } => demo(log),
         Command::Status(options) => status::run(options),
@@ -281,6 +308,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Top(options) => top::run(options),
         Command::Cells(options) => cells::cells(options),
         Command::Hosts(options) => hosts::run(options),
+        Command::Host { command } => host::run(command),
+        Command::Cell { command } => cell::run(command),
         Command::Servers(options) => servers::run(options),
         Command::Server(options) => server::run(options),
         Command::Migrations(options) => migrations::list(options),

@@ -1,6 +1,7 @@
 //! Tests of valid configuration files, and of the refusal of wrong ones.
 
 use super::*;
+use crate::virt::hypervisor::Operation;
 
 fn load(text: &str) -> Result<Config, ConfigError> {
     let dir = tempfile::tempdir().unwrap();
@@ -17,6 +18,7 @@ fn a_printed_configuration_reads_back_the_same() {
     config.database.cells.insert("cell1".into(), "postgres://db/cell1".into());
     config.metrics.listen = Some("127.0.0.1:9774".parse().unwrap());
     config.policy.file = Some("/etc/cellshift/policy.yaml".into());
+    config.nats.insert("cell1".into(), Nats { servers: vec!["nats://127.0.0.1:4222".into()], ..Nats::default() });
     let text = config.to_toml().unwrap();
     assert_eq!(load(&text).unwrap(), config, "{text}");
 }
@@ -33,6 +35,14 @@ fn the_command_line_beats_the_file_beats_the_defaults() {
 }
 
 #[test]
+fn agents_reach_the_service_without_tls() {
+    let endpoint = |text: &str| load(text).unwrap().http.endpoint_of_agents("127.0.0.1:8774".parse().unwrap());
+    assert_eq!(endpoint("[http]\npublic_endpoint = \"https://cloud\"\n"), "http://127.0.0.1:8774");
+    assert_eq!(endpoint("[http]\npublic_endpoint = \"http://cloud\"\n"), "http://cloud");
+    assert_eq!(endpoint("[http]\npublic_endpoint = \"http://cloud\"\nagents_endpoint = \"http://10.0.0.1\"\n"), "http://10.0.0.1");
+}
+
+#[test]
 fn a_file_may_name_the_place_to_listen_as_the_command_line_does() {
     assert!(load("[http]\nlisten = \"localhost:8775\"\n").unwrap().http.listen.ip().is_loopback());
     assert_eq!(load("[http]\nlisten = \":8775\"\n").unwrap().http.listen.to_string(), "0.0.0.0:8775");
@@ -46,6 +56,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("colour = 1\n", ["colour", "data_dir"]),
         ("[http]\nlisten = \"here\"\n", ["listen", "localhost:8774"]),
         ("[http]\nmax_requests_in_flight = 0\n", ["http.max_requests_in_flight", "at least 1"]),
+        ("[http]\nagents_endpoint = \"https://10.0.0.1\"\n", ["http.agents_endpoint", "a URL such as http://10.0.0.1:8774"]),
         ("[cells]\ntimeout = -1\n", ["timeout", "0 or more"]),
         ("[cells]\ncache_down_servers = 1000001\n", ["cells.cache_down_servers", "at most 1000000"]),
         ("[cells]\ncount = 0\n", ["--cells", "between 1 and 100"]),
@@ -60,6 +71,10 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[notifications.rabbitmq]\nheartbeat = 0\n", ["notifications.rabbitmq.heartbeat", "at least 1"]),
         ("[notifications.rabbitmq]\nqueues = \"some\"\n", ["some", "durable"]),
         ("[notifications.rabbitmq]\ntopic = \"\"\n", ["notifications.rabbitmq.topic", "1 to 200 bytes"]),
+        ("[nats.cell1]\nservers = []\n", ["nats.cell1.servers", "nats://10.0.0.1:4222"]),
+        ("[nats.cell1]\nservers = [\"nats://a\"]\nseed = \"x\"\n", ["seed", "key"]),
+        ("[nats.cell0]\nservers = [\"nats://a\"]\n", ["nats.cell0", "cell1, cell2"]),
+        ("[nats.north]\nservers = [\"nats://a\"]\n", ["nats.north", "cell1, cell2"]),
         ("[compute]\nshelved_poll_interval = 0\n", ["compute.shelved_poll_interval", "more than 0"]),
         ("[compute.network]\nbandwidths = { br-0 = { egress = 1 } }\n", ["compute.network.bandwidths.br-0", "br-physnet0, ens1, ens2"]),
         (

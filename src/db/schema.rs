@@ -24,6 +24,7 @@ const API: Migrations = migrations! {
     "2026-11-24-000702_group_moves",
     "2026-11-25-000101_drains",
     "2026-11-27-000901_changes" (up and down differ),
+    "2026-11-30-000101_enrolments",
 };
 
 const CELL: Migrations = migrations! {
@@ -35,6 +36,7 @@ const CELL: Migrations = migrations! {
     "2026-11-23-000071_user_secrets",
     "2026-11-27-000901_changes" (up and down differ),
     "2026-11-29-000101_instance_details" (up and down differ),
+    "2026-11-30-000101_agents",
 };
 
 /// The tables that a database holds.
@@ -67,13 +69,14 @@ mod tests {
     fn the_migrations_of_the_api_are_the_released_ones() {
         let released = "20261120000001 20261120000002 20261120000010 20261120000011 20261120000030 20261120000031 20261122000001 \
             20261122000020 20261122000021 20261123000001 20261123000071 20261123000080 20261123000101 20261123000301 \
-            20261123000401 20261123000501 20261124000701 20261124000702 20261125000101 20261127000901";
+            20261123000401 20261123000501 20261124000701 20261124000702 20261125000101 20261127000901 20261130000101";
         check_migrations(Schema::Api, concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/api"), released);
     }
 
     #[test]
     fn the_migrations_of_a_cell_are_the_released_ones() {
-        let released = "20261120000001 20261120000010 20261120000011 20261123000010 20261123000071 20261127000901 20261129000101";
+        let released = "20261120000001 20261120000010 20261120000011 20261123000010 20261123000071 20261127000901 20261129000101 \
+            20261130000101";
         check_migrations(Schema::Cell, concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/cell"), released);
     }
 }

@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::DemoError;
 use super::server::Server;
-use super::stage::{PATIENCE, Stage};
+use super::stage::Stage;
 use crate::domain::host_trial::{HostTrial, TrialOutcome};
-use crate::services::volume::VolumeService;
+use crate::env::Env;
 use crate::virt::hypervisor::ROOT;
 
 /// The number of bytes read at once.
@@ -35,13 +35,13 @@ impl Evidence {
     /// Reads all present bytes of the disks.
     pub async fn take(stage: &Stage, server: &Server) -> Result<Evidence, DemoError> {
         let (root, volume) = paths(stage, server).await?;
-        Ok(Evidence { root: read(stage, root, None).await?, volume: read(stage, volume, None).await? })
+        Ok(Evidence { root: read(root, None).await?, volume: read(volume, None).await? })
     }
 
     /// Reads as many bytes as in `self`, from the disks' present place.
     pub async fn again(&self, stage: &Stage, server: &Server) -> Result<Evidence, DemoError> {
         let (root, volume) = paths(stage, server).await?;
-        Ok(Evidence { root: read(stage, root, Some(self.root.bytes)).await?, volume: read(stage, volume, Some(self.volume.bytes)).await? })
+        Ok(Evidence { root: read(root, Some(self.root.bytes)).await?, volume: read(volume, Some(self.volume.bytes)).await? })
     }
 
     /// Prints the contents.
@@ -55,25 +55,18 @@ impl Evidence {
 /// Returns the files of the server's root disk, on the host that the API names, and of its volume.
 async fn paths(stage: &Stage, server: &Server) -> Result<(PathBuf, PathBuf), DemoError> {
     let host = server.look(stage).await?.host;
-    let cell = stage.cell_handle(&host).await?;
-    let outcome = cell.hosts.trial(&host, HostTrial::Disks { server: server.id }, PATIENCE).await;
-    let root = match outcome.map_err(|error| DemoError::Wrong(error.to_string()))? {
-        Ok(TrialOutcome::Disks(disks)) => disks.into_iter().find(|disk| disk.name == ROOT),
-        Ok(_) => None,
-        Err(why) => return Err(DemoError::Wrong(why.to_string())),
+    let root = match stage.trial(&host, HostTrial::Disks { server: server.id }).await? {
+        TrialOutcome::Disks(disks) => disks.into_iter().find(|disk| disk.name == ROOT),
+        _ => None,
     };
     let root = root.ok_or_else(|| DemoError::Wrong(format!("host {host} has no root disk of server {}", server.name)))?;
-    let attachments = stage.running.cloud.services.volumes.attachments_of(server.id).await;
-    let attachments = attachments.map_err(|error| DemoError::Wrong(error.to_string()))?;
-    let here = attachments.iter().find(|attachment| attachment.host.as_deref() == Some(&*host));
-    let volume = here.and_then(|attachment| attachment.connection_info.pointer("/data/path")).and_then(|path| path.as_str());
-    let volume = volume.ok_or_else(|| DemoError::Wrong(format!("the volume of server {} is not attached at host {host}", server.name)))?;
-    Ok((root.path, PathBuf::from(volume)))
+    server.check_volume_at(stage, &host).await?;
+    Ok((root.path, stage.cloud.data().join("volumes").join(&server.volume)))
 }
 
-async fn read(stage: &Stage, path: PathBuf, bytes: Option<u64>) -> Result<Content, DemoError> {
+async fn read(path: PathBuf, bytes: Option<u64>) -> Result<Content, DemoError> {
     let what = path.display().to_string();
-    let content = stage.running.cloud.env.run_blocking(move || checksum(&path, bytes)).await;
+    let content = Env::system().run_blocking(move || checksum(&path, bytes)).await;
     content.map_err(|source| DemoError::Io { what, source })
 }
 

@@ -6,7 +6,7 @@ use super::DemoError;
 
 use super::narrator::Narrator;
 use super::stage::Stage;
-use crate::chaos::audit::{self, Counter, Sources};
+use crate::client::audit::deep_audit;
 use crate::domain::counted::counted;
 use crate::timeline::wrapped;
 
@@ -18,9 +18,7 @@ pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
         "Is anything left behind anywhere? The audit compares the databases of both cells, the services and the hosts with each \
          other, and reads every image, volume and disk to see that it holds what was written to it.",
     );
-    let data_dir = Some(stage.running.cloud.config.data_dir.as_path());
-    let sources = Sources { data_dir, ..Sources::of(&stage.running.tree.world) };
-    let report = audit::deep_audit(&sources, &Counter::default()).await?;
+    let report = deep_audit(&stage.admin, |_| {}).await?;
     for line in report.to_string().lines().flat_map(|line| wrapped(line, 88)) {
         narrator.line(&format!("    {line}"));
     }

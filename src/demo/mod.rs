@@ -1,7 +1,8 @@
-//! `cellshift demo`: a cloud in a temporary directory, driven over HTTP as by a client, and narrated on the terminal. Three servers move
-//! from old to new hardware: one is confirmed, one is reverted, and one loses its target host on the way. All shown facts are read from the
-//! APIs, the services and the hosts; a wrong fact is an error.
+//! `cellshift demo`, and `cellshift cluster --demo` over a cluster of processes: a cloud in a temporary directory, driven over HTTP as by a
+//! client, and narrated on the terminal. Three servers move from old to new hardware: one is confirmed, one is reverted, and one loses its
+//! target host on the way. All shown facts are read from the APIs and the hosts; a wrong fact is an error.
 
+mod cloud;
 mod evidence;
 mod finale;
 mod journal;
@@ -15,10 +16,12 @@ use std::time::Duration;
 
 use crate::bootstrap::BootstrapError;
 use crate::client::ClientError;
-use crate::db::DbError;
+use crate::client::audit::DeepAuditError;
+use crate::cluster::ClusterError;
 use crate::http::server::ListenError;
 use crate::launch::LaunchError;
 use crate::signals::Signals;
+use cloud::Cloud;
 use narrator::Narrator;
 use stage::Stage;
 
@@ -36,7 +39,9 @@ pub enum DemoError {
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("the audit cannot be made: {0}")]
-    Audit(#[from] DbError),
+    Audit(#[from] DeepAuditError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     #[error("it is not as it should be: {0}")]
     Wrong(String),
     #[error("still not so after {} s: {what}", patience.as_secs())]
@@ -45,12 +50,20 @@ pub enum DemoError {
     Interrupted,
 }
 
-/// Tells the whole story. Fails if anything is wrong. The cloud and its directory are removed afterwards.
+/// Tells the whole story in a cloud in this process. Fails if anything is wrong. The cloud and its directory are removed afterwards.
 pub async fn run() -> Result<(), DemoError> {
+    tell_in(Cloud::here()).await
+}
+
+/// Tells the story as [`run`] does, in a cluster with this number of agents per cell.
+pub async fn run_in_cluster(agents: Option<u32>) -> Result<(), DemoError> {
+    tell_in(Cloud::cluster(agents)).await
+}
+
+async fn tell_in(cloud: impl Future<Output = Result<Cloud, DemoError>>) -> Result<(), DemoError> {
     let mut signals = Signals::listen().map_err(|source| DemoError::Io { what: "signals".into(), source })?;
-    let narrator = Narrator::for_stdout();
     // Remembers a signal that comes meanwhile, so that the cloud is still taken down.
-    let stage = Stage::set(narrator).await?;
+    let stage = Stage::set(cloud.await?, Narrator::for_stdout()).await?;
     let outcome = tokio::select! {
         biased;
         () = signals.received() => Err(DemoError::Interrupted),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
 use super::{DemoError, expect};
-use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::client::OPERATORS;
 use crate::domain::host_trial::HostTrial;
 
 /// A server with its port and volume.
@@ -80,8 +80,29 @@ impl Server {
 
     /// Waits until no operation holds the server: an operation's last step may follow the state that users see.
     async fn at_rest(&self, stage: &Stage) -> Result<(), DemoError> {
-        let rest = tokio::time::timeout(PATIENCE, stage.running.tree.conductor.until_at_rest(self.id)).await;
-        Ok(rest.map_err(|_| DemoError::TooLong { what: format!("server {} is at rest", self.name), patience: PATIENCE })??)
+        let deadline = Instant::now() + PATIENCE;
+        while !self.seen_by_operators(stage).await?["held_by"].is_null() {
+            if Instant::now() > deadline {
+                return Err(DemoError::TooLong { what: format!("server {} is at rest", self.name), patience: PATIENCE });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Returns what the audit compares for the server: its owner, and the guests and disks that hosts have.
+    async fn seen_by_operators(&self, stage: &Stage) -> Result<Value, DemoError> {
+        Ok(stage.admin.get(OPERATORS, &format!("/servers/{}", self.id)).await?)
+    }
+
+    /// Checks that the volume is attached to the guest on this host.
+    pub async fn check_volume_at(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
+        let seen = self.seen_by_operators(stage).await?;
+        let guest = items(&seen["guests"]).iter().find(|guest| guest["host"] == host);
+        match guest.is_some_and(|guest| guest["volumes"].to_string().contains(&self.volume)) {
+            true => Ok(()),
+            false => Err(DemoError::Wrong(format!("the volume of server {} is not attached at host {host}", self.name))),
+        }
     }
 
     /// Returns the operator's view, which has the host.
@@ -141,10 +162,8 @@ impl Server {
 
     /// Lets the guest write a line to each of its disks.
     pub async fn write(&self, stage: &Stage, host: &str, line: &str) -> Result<(), DemoError> {
-        let cell = stage.cell_handle(host).await?;
         let write = HostTrial::GuestWrite { server: self.id, bytes: format!("\n{line}\n").into_bytes() };
-        let written = cell.hosts.trial(host, write, PATIENCE).await;
-        written.map_err(|error| DemoError::Wrong(error.to_string()))?.map_err(|why| DemoError::Wrong(why.to_string()))?;
+        stage.trial(host, write).await?;
         stage.narrator.fact("guest", &format!("writes to its disks: “{line}”"));
         Ok(())
     }
@@ -159,11 +178,14 @@ impl Server {
 
     /// Checks that a host has no guest and no disk of this server.
     pub async fn check_gone_from(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
-        let cell = stage.cell_handle(host).await?;
-        match cell.hosts.query(host, HostQuery::Guest { server: self.id }, PATIENCE).await {
-            Ok(HostAnswer::Guest(None)) => Ok(()),
-            Ok(_) => Err(DemoError::Wrong(format!("host {host} still has something of server {}", self.name))),
-            Err(error) => Err(DemoError::Wrong(error.to_string())),
+        let seen = self.seen_by_operators(stage).await?;
+        let is_here = |entry: &Value| entry["host"] == host;
+        if let Some(silent) = items(&seen["silent_hosts"]).iter().find(|entry| is_here(entry)) {
+            return Err(DemoError::Wrong(text(silent, "reason").to_owned()));
+        }
+        match items(&seen["guests"]).iter().any(is_here) {
+            true => Err(DemoError::Wrong(format!("host {host} still has something of server {}", self.name))),
+            false => Ok(()),
         }
     }
 }

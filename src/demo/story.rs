@@ -1,14 +1,11 @@
 //! The three parts of the story.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::evidence::Evidence;
 use super::server::{Server, Sight, flavor_id};
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
-use super::tripwire::Tripwire;
 use super::{DemoError, expect, journal};
 use crate::saga::migration_view::MigrationView;
 
@@ -104,21 +101,16 @@ async fn resize(stage: &Stage, before: &Before) -> Result<Sight, DemoError> {
 /// Cuts the target's power at the fatal step, and returns the target.
 async fn resize_into_disaster(stage: &Stage, before: &Before) -> Result<String, DemoError> {
     let server = &before.server;
-    let faults = &stage.seams.steps;
-    let (tripwire, reached) = Tripwire::new(server.id, FATAL_STEP);
-    faults.arm(Some(Arc::new(tripwire)));
+    let tripwire = stage.cloud.arm(server.id, FATAL_STEP);
     stage.narrator.line("");
     stage.narrator.command(&format!("openstack server resize --flavor {NEW} {}", server.name));
     server.act(stage, json!({"resize": {"flavorRef": flavor_id(stage, NEW).await?}})).await?;
     let too_long = |_| DemoError::TooLong { what: format!("the move has come to {FATAL_STEP}"), patience: PATIENCE };
-    let came = tokio::time::timeout(PATIENCE, reached).await.map_err(too_long)?;
-    faults.arm(None);
-    came.map_err(|_| DemoError::Wrong(format!("the move never came to {FATAL_STEP}")))?;
+    tokio::time::timeout(PATIENCE, tripwire.reached(stage)).await.map_err(too_long)??;
     let migrations = stage.admin.get("compute", &format!("/os-migrations?instance_uuid={}", server.id)).await?;
     let target = items(&migrations["migrations"]).iter().map(|migration| text(migration, "dest_compute")).find(|host| !host.is_empty());
     let target = target.ok_or_else(|| DemoError::Wrong("the migration names no destination".into()))?.to_owned();
-    let cell = stage.cell_handle(&target).await?;
-    cell.hosts_here.power_off(&target, false).await.map_err(|error| DemoError::Wrong(error.to_string()))?;
+    stage.cloud.power_off(&stage.cell_of(&target).await?, &target).await?;
     stage.narrator.fact("⚡", &format!("{target} loses its power during {FATAL_STEP}"));
     Ok(target)
 }
@@ -130,13 +122,12 @@ async fn power_on(stage: &Stage, host: &str, view: &MigrationView) -> Result<(),
         "What the dead host may still hold could not be cleaned up; the journal keeps {owed} such debts. Now its power comes back, \
          and they are paid without being asked for."
     ));
-    let cell = stage.cell_handle(host).await?;
-    cell.hosts_here.power_on(host).await.map_err(|error| DemoError::Wrong(error.to_string()))?;
+    stage.cloud.power_on(&stage.cell_of(host).await?, host).await?;
     stage.narrator.fact("⚡", &format!("{host} has power again"));
     let began = Instant::now();
     loop {
         let left = journal::by_id(stage, &view.uuid.to_string()).await?.debts.len();
-        if left == 0 && cell.hosts.standing(host).is_up() {
+        if left == 0 && stage.is_up(host).await? {
             break;
         }
         if began.elapsed() > PATIENCE {

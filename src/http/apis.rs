@@ -4,10 +4,10 @@ use actix_web::http::Method;
 
 use super::compute::servers::consoles;
 use super::error::ErrorForm;
-use super::ui;
+use super::{host_bytes, ui};
 use crate::domain::microversion::{COMPUTE, VersionedApi};
 use cellshift_embedded::apis as embedded;
-use cellshift_embedded::image::routes::takes_a_stream;
+use cellshift_embedded::image;
 pub use cellshift_web::apis::form;
 use cellshift_web::apis::{Api, Apis};
 
@@ -36,9 +36,15 @@ fn versions_of_compute(path: &str) -> Option<&'static VersionedApi> {
     (path.split('/').nth(2) != Some("v2")).then_some(&COMPUTE)
 }
 
+/// True for requests whose body is an image's bytes.
+fn takes_a_stream(method: &Method, path: &str) -> bool {
+    image::routes::takes_a_stream(method, path) || host_bytes::takes_a_stream(method, path)
+}
+
 /// True for requests that need no token: version documents, issuing tokens, the health checks, the files of the page.
 fn is_open(method: &Method, path: &str) -> bool {
-    if ui::is_open(method, path) {
+    // The right to an image's bytes is a host's ticket.
+    if ui::is_open(method, path) || host_bytes::is_open(method, path) {
         return true;
     }
     let path = path.trim_end_matches('/');

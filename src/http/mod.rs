@@ -6,6 +6,7 @@ pub mod apis;
 pub mod call;
 pub mod compute;
 pub mod front;
+pub mod host_bytes;
 pub mod in_process;
 pub mod limits;
 pub mod metrics;
@@ -22,5 +23,6 @@ pub mod ui;
 
 // The parts of the door have the names here that they had before they were a crate.
 pub use cellshift_web::{
-    arrival, auth, base_url, clients, error, json, microversion, null_characters, pace, paging, panic, request_id, roles, schema, spans,
+    arrival, auth, base_url, clients, error, json, microversion, null_characters, pace, paging, panic, range, request_id, roles, schema,
+    spans, streamed,
 };

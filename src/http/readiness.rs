@@ -1,5 +1,6 @@
 //! `GET /ready`: whether requests should be sent to this process. `/healthcheck` only says that the process lives.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
@@ -24,6 +25,8 @@ pub struct Readiness {
     pub databases: Vec<(&'static str, Db)>,
     /// The cells, including cell0. Requests are answered while some are down, so they do not decide.
     pub cells: Vec<CellHandle>,
+    /// The hosts that must have come.
+    pub hosts: HostsExpected,
     /// The right of this process to write.
     pub seat: Seat,
     /// The conductors, whose leases on operations are renewed while they are awake.
@@ -32,6 +35,27 @@ pub struct Readiness {
     pub patience: Duration,
     /// The databases' last answers, with their time. A reader who asks meanwhile waits for the look under way.
     pub seen: Mutex<Option<(Instant, Vec<bool>)>>,
+}
+
+/// The number of hosts that must take requests at once before the process is ready. Once they have, later silence of hosts changes nothing.
+pub struct HostsExpected {
+    number: usize,
+    have_come: AtomicBool,
+}
+
+impl HostsExpected {
+    /// Waits for so many hosts.
+    pub fn new(number: usize) -> HostsExpected {
+        HostsExpected { number, have_come: AtomicBool::new(false) }
+    }
+
+    /// True if so many hosts take requests, or have taken them.
+    fn have_come(&self, up: usize) -> bool {
+        if up >= self.number {
+            self.have_come.store(true, Ordering::Relaxed);
+        }
+        self.have_come.load(Ordering::Relaxed)
+    }
 }
 
 /// Registers `/ready`.
@@ -56,14 +80,18 @@ impl Readiness {
         let up = self.cells.iter().filter(|cell| cell.health.is_up()).count();
         let (awake, conductors) = (self.conductors.awake(), self.conductors.workers());
         let is_seated = self.seat.check().is_ok();
-        let ready = is_seated && awake > 0 && answers.iter().all(|answers| *answers);
-        let body = json!({
+        let hosts_up = self.cells.iter().map(|cell| cell.hosts.hosts().iter().filter(|(_, open)| *open).count()).sum();
+        let ready = is_seated && awake > 0 && answers.iter().all(|answers| *answers) && self.hosts.have_come(hosts_up);
+        let mut body = json!({
             "ready": ready,
             "seat": is_seated,
             "databases": databases,
             "cells": {"up": up, "down": self.cells.len() - up},
             "conductors": {"awake": awake, "asleep": conductors.saturating_sub(awake)},
         });
+        if self.hosts.number > 0 {
+            body["hosts"] = json!({"up": hosts_up, "expected": self.hosts.number});
+        }
         (ready, body)
     }
 
@@ -76,5 +104,19 @@ impl Readiness {
         let answers: Vec<bool> = futures::future::join_all(looks).await.into_iter().map(|look| matches!(look, Ok(Ok(())))).collect();
         *seen = Some((Instant::now(), answers.clone()));
         answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_came_once_need_not_stay() {
+        let hosts = HostsExpected::new(2);
+        assert!(!hosts.have_come(1));
+        assert!(hosts.have_come(2));
+        assert!(hosts.have_come(0));
+        assert!(HostsExpected::new(0).have_come(0));
     }
 }

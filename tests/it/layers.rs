@@ -50,6 +50,7 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("diesel", &["db"]),
     ("actix", &["actors"]),
     ("actix_web", &["http"]),
+    ("cellshift_nats", &["actors"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
     ("cellshift_web", &["http"]),
@@ -112,6 +113,12 @@ const WALLS: &[Wall] = &[
         words: r"\bdb\b|\b\w*Db\b|\bsaga\b|\bservices\b",
         instead: "hosts are run where no database is: `Cell` has what needs its cell's database",
         spares_tests: true,
+    },
+    Wall {
+        folder: "src/agent",
+        words: r"\bdb\b|\b\w*Db\b|\bsaga\b|\bservices\b|\bbootstrap\b",
+        instead: "an agent has no path to a database: it asks the controllers of its cell",
+        spares_tests: false,
     },
     Wall {
         folder: "crates/host/src",

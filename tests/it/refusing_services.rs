@@ -68,6 +68,10 @@ impl ImageService for Refusing<dyn ImageService> {
         self.inner.download(id).await
     }
 
+    async fn download_part(&self, id: Uuid, first: u64, length: u64) -> Result<ImageData, ServiceError> {
+        self.inner.download_part(id, first, length).await
+    }
+
     async fn images_with_property(&self, key: &str, value: &str) -> Result<Vec<Image>, ServiceError> {
         self.inner.images_with_property(key, value).await
     }

@@ -18,7 +18,9 @@ use super::host_trial::{HostTrial, TrialOutcome};
 use super::reason::Reason;
 use super::secret::{SealKey, Sealed};
 use super::server::{PowerState, VmState};
-pub use question::{Asker, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
+pub use question::{
+    Asker, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer, TICKET_HEADER,
+};
 
 /// The maximum size of a message to or from a host, in bytes of its JSON.
 pub const MESSAGE_MAX: usize = 512 << 10;

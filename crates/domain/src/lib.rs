@@ -2,6 +2,7 @@
 //! clock.
 
 pub mod action;
+pub mod agent;
 pub mod aggregate;
 pub mod block_device;
 pub mod cancellation;
@@ -14,6 +15,7 @@ pub mod counted;
 pub mod debt;
 pub mod delete_request;
 pub mod drain;
+pub mod enrolment;
 pub mod explanation;
 pub mod failure;
 pub mod fence;

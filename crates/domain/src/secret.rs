@@ -1,11 +1,13 @@
-//! Values that only their owner may read: a password, user data, files for a guest. Outside the process they are [`Sealed`].
+//! Values that only their owner may read: a password, user data, files for a guest. Outside the process they are [`Sealed`], except for
+//! the secret of a right that its message gives to the reader ([`in_clear`]).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A secret in clear text. It has no `Serialize`, so no journal or message can contain it by mistake; it prints as `***`, and its memory is
+/// A secret in clear text. It has no `Serialize`, so no journal or message can contain it by mistake ([`in_clear`] is for a message that
+/// must); it prints as `***`, and its memory is
 /// overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret<T: Zeroize>(Zeroizing<T>);
@@ -34,7 +36,25 @@ impl<T: Zeroize> fmt::Debug for Secret<T> {
     }
 }
 
-/// A secret that only holders of the keys can read: the only form in which secrets are stored or sent.
+/// The form of a secret within a message that carries it to its only user: `#[serde(with = "in_clear")]` says so at the field.
+pub mod in_clear {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use zeroize::Zeroize;
+
+    use super::Secret;
+
+    /// Writes the value itself.
+    pub fn serialize<T: Serialize + Zeroize, S: Serializer>(secret: &Secret<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        secret.expose().serialize(serializer)
+    }
+
+    /// Reads the value itself.
+    pub fn deserialize<'de, T: Deserialize<'de> + Zeroize, D: Deserializer<'de>>(deserializer: D) -> Result<Secret<T>, D::Error> {
+        T::deserialize(deserializer).map(Secret::new)
+    }
+}
+
+/// A secret that only holders of the keys can read: the form in which secrets are stored, and sent to guests.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Form", into = "Form")]
 pub struct Sealed {

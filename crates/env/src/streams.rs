@@ -1,11 +1,13 @@
-//! Streams of the bytes of disks and images: a stream's pieces are gathered until they are large enough for one write.
+//! Streams of the bytes of disks and images: a stream's pieces are gathered until they are large enough for one write, or pass from one
+//! task to another.
 
 use std::io;
 use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
-use futures::stream::Fuse;
-use futures::{Stream, StreamExt};
+use futures::channel::mpsc;
+use futures::stream::{Fuse, unfold};
+use futures::{SinkExt, Stream, StreamExt};
 
 use crate::buffers::SIZE;
 
@@ -48,9 +50,77 @@ impl Gathered {
     }
 }
 
+/// The maximum number of pieces that wait between [`Pieces`] and their stream. Beyond it the sender waits.
+const QUEUE: usize = 4;
+
+enum Piece {
+    Bytes(Bytes),
+    End,
+}
+
+/// The sending end of a stream whose other end belongs to another task.
+pub struct Pieces(mpsc::Sender<Piece>);
+
+/// The reader of a stream has gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReaderGone;
+
+impl Pieces {
+    /// Makes a stream of the bytes that are sent. If the sender is dropped before [`Pieces::end`], the stream breaks off with an error, so
+    /// that a part never passes for the whole.
+    pub fn stream() -> (Pieces, ByteStream) {
+        let (sender, queued) = mpsc::channel(QUEUE);
+        let stream = unfold(Some(queued), |queued: Option<mpsc::Receiver<Piece>>| async move {
+            let mut queued = queued?;
+            match queued.next().await {
+                Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(queued))),
+                Some(Piece::End) => None,
+                None => Some((Err(io::Error::from(io::ErrorKind::UnexpectedEof)), None)),
+            }
+        });
+        (Pieces(sender), Box::pin(stream))
+    }
+
+    /// Sends bytes, as soon as there is room for them.
+    pub async fn send(&mut self, bytes: Bytes) -> Result<(), ReaderGone> {
+        self.0.send(Piece::Bytes(bytes)).await.map_err(|_| ReaderGone)
+    }
+
+    /// Ends the stream.
+    pub async fn end(mut self) -> Result<(), ReaderGone> {
+        self.0.send(Piece::End).await.map_err(|_| ReaderGone)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_stream_that_was_ended_is_whole() {
+        let read = |is_ended: bool| {
+            futures::executor::block_on(async {
+                let (mut pieces, stream) = Pieces::stream();
+                pieces.send(Bytes::from_static(b"some")).await.unwrap();
+                if is_ended {
+                    pieces.end().await.unwrap();
+                } else {
+                    drop(pieces);
+                }
+                stream.map(|piece| piece.ok()).collect::<Vec<_>>().await
+            })
+        };
+        let bytes = Some(Bytes::from_static(b"some"));
+        assert_eq!(read(true), [bytes.clone()]);
+        assert_eq!(read(false), [bytes, None]);
+    }
+
+    #[test]
+    fn a_sender_learns_that_its_reader_has_gone() {
+        let (mut pieces, stream) = Pieces::stream();
+        drop(stream);
+        assert_eq!(futures::executor::block_on(pieces.send(Bytes::from_static(b"some"))), Err(ReaderGone));
+    }
 
     #[test]
     fn small_pieces_are_gathered_and_whole_ones_passed_on() {

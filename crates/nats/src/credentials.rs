@@ -62,6 +62,15 @@ impl UserKey {
         }
     }
 
+    /// Checks that a text is the public half of a user's key.
+    pub fn check_public(text: &str) -> Result<(), CredentialsError> {
+        nkeys::KeyPair::from_public_key(text).map_err(|error| CredentialsError::Key(error.to_string()))?;
+        match text.starts_with('U') {
+            true => Ok(()),
+            false => Err(CredentialsError::Key("it is the key of no user".to_owned())),
+        }
+    }
+
     /// Writes the seed to a new file that only its owner may read. Fails if there is such a file. Blocks.
     pub fn write(&self, path: &Path) -> Result<(), CredentialsError> {
         let failed = |error| CredentialsError::File { path: path.to_owned(), error };
@@ -116,5 +125,15 @@ mod tests {
             assert!(matches!(UserKey::of_seed(&wrong.to_owned().into()), Err(CredentialsError::Key(_))), "{wrong}");
         }
         assert!(!format!("{:?}", UserKey::new().unwrap()).contains("SU"), "a seed is not printed");
+    }
+
+    #[test]
+    fn a_public_key_is_a_users_or_refused() {
+        let key = UserKey::new().unwrap();
+        assert!(UserKey::check_public(&key.public).is_ok());
+        let server = nkeys::KeyPair::new_server().public_key();
+        for wrong in ["", "U", "hello", key.seed.expose(), server.as_str()] {
+            assert!(matches!(UserKey::check_public(wrong), Err(CredentialsError::Key(_))), "{wrong}");
+        }
     }
 }

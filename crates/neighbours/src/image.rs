@@ -77,6 +77,11 @@ impl Image {
         matches!(self.status.as_str(), "active" | "deactivated")
     }
 
+    /// True if the image waits for its bytes.
+    pub fn takes_bytes(&self) -> bool {
+        matches!(self.status.as_str(), "queued" | "saving")
+    }
+
     /// True if the caller's project owns the image, or the caller is an administrator.
     pub fn is_own_of(&self, caller: &RequestContext) -> bool {
         caller.is_admin() || (!caller.project_id.is_empty() && self.owner == caller.project_id)
@@ -112,6 +117,8 @@ pub trait ImageService: Send + Sync {
     async fn upload_in_passing(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError>;
     /// Reads the bytes of an active image.
     async fn download(&self, id: Uuid) -> Result<(Image, ImageData), ServiceError>;
+    /// Reads at most `length` bytes of an active image, from byte `first` on.
+    async fn download_part(&self, id: Uuid, first: u64, length: u64) -> Result<ImageData, ServiceError>;
     /// Returns all images with this property value. The audit looks for temporary images.
     async fn images_with_property(&self, key: &str, value: &str) -> Result<Vec<Image>, ServiceError>;
     /// Returns the files of all active images, for the audit.

@@ -52,6 +52,14 @@ pub fn busy(form: ErrorForm, message: &str) -> ApiError {
 #[derive(Clone)]
 pub struct Transfers(pub InFlight);
 
+impl Transfers {
+    /// Counts the answer to this request as a transfer until the guard is dropped. Refuses with 503 if there are too many; none if the
+    /// application has no limit.
+    pub fn begin(request: &HttpRequest, form: ErrorForm) -> Result<Option<Entered>, ApiError> {
+        request.app_data::<Transfers>().map(|transfers| transfers.0.enter(form)).transpose()
+    }
+}
+
 /// A request in flight. Dropping it returns its place.
 pub struct Entered {
     now: Arc<AtomicUsize>,

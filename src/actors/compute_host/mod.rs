@@ -4,6 +4,7 @@
 mod link;
 #[cfg(test)]
 mod tests;
+pub mod tickets;
 mod upward;
 
 use std::sync::Arc;

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use cellshift_host::Upward;
 use uuid::Uuid;
 
+use super::tickets::{Access, Tickets};
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
+use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer};
 use crate::domain::reason;
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
@@ -37,9 +38,26 @@ pub struct HostServices {
     pub network: Arc<dyn NetworkService>,
     /// The owners of servers.
     pub owners: Arc<dyn OwnershipOracle>,
+    /// The tickets for images' bytes.
+    pub tickets: Arc<Tickets>,
 }
 
 impl HostServices {
+    /// Gives a ticket to read an image that has its bytes, or to store those of an image that has none. Any host may read any image: which
+    /// images the host's operations use is not judged.
+    async fn ticket(&self, asker: &Asker, image: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+        let image = self.images.image(image).await.map_err(for_host)?;
+        let (id, status) = (image.id, image.status.as_str());
+        let access = match write {
+            true if image.takes_bytes() => Access::Write,
+            true => return Err(NeighbourError::Conflict(reason!("Image {id} has bytes already; its status is {status}."))),
+            false if status == "active" => Access::Read,
+            false => return Err(NeighbourError::Conflict(reason!("Image {id} is {status}: it has no bytes."))),
+        };
+        let (url, secret) = self.tickets.issue(asker, id, access)?;
+        Ok(ImageTicket { url, secret, bytes: bytes_of(image) })
+    }
+
     async fn plugging(&self, port: Uuid, host: &str) -> Result<Plugging, NeighbourError> {
         let port = self.network.port(port).await.map_err(for_host)?;
         let binding = port.bindings.iter().find(|binding| binding.host == host && binding.plugged);
@@ -64,6 +82,7 @@ impl Upward for HostServices {
             HostQuestion::MayRun { server } => QuestionAnswer::MayRun(self.owners.may_run(&asker.cell, &asker.host, server).await),
             HostQuestion::IsLatest { fence } => QuestionAnswer::IsLatest(self.owners.is_latest(fence).await),
             HostQuestion::Forgotten { servers } => QuestionAnswer::Forgotten(self.owners.forgotten(servers).await),
+            HostQuestion::ImageTicket { image_id, write } => QuestionAnswer::ImageTicket(self.ticket(asker, image_id, write).await?),
         })
     }
 

@@ -17,6 +17,7 @@ use cellshift_embedded::image::EmbeddedImage;
 use cellshift_embedded::network::EmbeddedNetwork;
 
 use crate::actors::cell::{CellHandle, CellOptions, CellParts, HostDirectory};
+use crate::actors::compute_host::tickets::Tickets;
 use crate::actors::compute_host::{HostOptions, HostServices, OwnershipOracle};
 use crate::actors::hosts_here::{HostSpec, HostsHere, HostsHereOptions, HostsHereParts, simulated_hypervisors};
 use crate::chaos::borders::FaultyBorders;
@@ -138,11 +139,17 @@ impl HostFixture {
                 .map(|n| HostSpec { name: format!("{name}-host{n}"), capacity, functions: HostNetwork::default().functions() })
                 .into(),
             options,
-            upward: Arc::new(HostServices { images: self.images.clone(), network: self.network.clone(), owners: self.oracle.clone() }),
+            upward: Arc::new(self.services()),
             hypervisors: self.faults.over(simulated_hypervisors()),
             escalations: None,
             roster: Default::default(),
         }
+    }
+
+    /// Returns what a controller answers hosts from.
+    pub fn services(&self) -> HostServices {
+        let tickets = Arc::new(Tickets::new(self.env.clone(), "http://cloud"));
+        HostServices { images: self.images.clone(), network: self.network.clone(), owners: self.oracle.clone(), tickets }
     }
 
     /// Starts the hosts of a cell; they live as long as the address.

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::ApiDb;
 use super::schema::host_mappings as hosts;
-use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
 use crate::domain::reason;
 
 /// The cell of a compute host. Host names are unique over all cells (INVARIANTS C10).
@@ -26,23 +26,7 @@ impl ApiDb {
     /// Maps hosts to a cell, all or none. A host may be mapped to that cell already; Conflict if one is mapped to another.
     pub async fn map_hosts(&self, names: Vec<String>, cell: Uuid) -> Result<(), DbError> {
         let now = self.db.env().now();
-        self.db
-            .write(move |conn| {
-                for host in names.clone() {
-                    let present: Option<Uuid> =
-                        hosts::table.filter(hosts::host.eq(&host)).select(hosts::cell_uuid).first(conn).optional()?;
-                    match present {
-                        Some(other) if other != cell => return Err(DbError::Conflict(reason!("host {host} is in cell {other}"))),
-                        Some(_) => {}
-                        None => {
-                            let row = HostMapping { host, cell_uuid: cell, created_at: now };
-                            diesel::insert_into(hosts::table).values(row).execute(conn)?;
-                        }
-                    }
-                }
-                Ok(())
-            })
-            .await
+        self.db.write(move |conn| names.iter().try_for_each(|host| map(conn, host, cell, now))).await
     }
 
     /// Returns all host mappings, ordered by host.
@@ -79,5 +63,19 @@ impl ApiDb {
                 Ok(())
             })
             .await
+    }
+}
+
+/// Maps a host to a cell. Succeeds if it is mapped so; Conflict if it is mapped to another cell.
+pub(super) fn map(conn: &mut Conn, host: &str, cell: Uuid, now: DateTime<Utc>) -> Result<(), DbError> {
+    let present: Option<Uuid> = hosts::table.filter(hosts::host.eq(host)).select(hosts::cell_uuid).first(conn).optional()?;
+    match present {
+        Some(other) if other != cell => Err(DbError::Conflict(reason!("host {host} is in cell {other}"))),
+        Some(_) => Ok(()),
+        None => {
+            let row = HostMapping { host: host.to_owned(), cell_uuid: cell, created_at: now };
+            diesel::insert_into(hosts::table).values(row).execute(conn)?;
+            Ok(())
+        }
     }
 }

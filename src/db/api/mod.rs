@@ -11,6 +11,7 @@ pub mod cell_mappings;
 pub mod clear_contexts;
 pub mod debts;
 pub mod drains;
+pub mod enrolments;
 pub mod flavors;
 pub mod group_moves;
 pub mod group_places;

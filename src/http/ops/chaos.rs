@@ -1,23 +1,31 @@
 //! `/ops/v1/chaos`: the supervised actors, injected faults, and an experiment on this service. Answers 404 unless `[chaos] enabled` is set.
 
+use std::time::Duration;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::unknown::near_host;
 use super::{Catalog, Operators};
 use crate::chaos::experiment::check;
 use crate::chaos::experiment::fault::What;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::service::{Chaos, Refused};
 use crate::chaos::experiment::shipped::SHIPPED;
+use crate::db::DbError;
+use crate::domain::host_trial::HostTrial;
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok, unavailable};
 use crate::http::error::ApiError;
 use crate::http::json::{JSON, Unread};
 
+/// The maximum time for a trial.
+const TRIAL_PATIENCE: Duration = Duration::from_secs(30);
 /// The media type of an experiment's file; other bodies are JSON.
 const TOML: &str = "application/toml";
 
@@ -89,6 +97,26 @@ pub async fn inject(Call { api: operators, catalog, caller, .. }: Call<Operators
 pub async fn end(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<Uuid>) -> Answer {
     admitted(&caller, &catalog, &operators)?.end(*id).await?;
     empty(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewTrial {
+    host: String,
+    trial: HostTrial,
+}
+
+/// Answers `POST /chaos/trials`: makes a trial with a host that allows trials.
+pub async fn make_trial(Call { api: operators, catalog, caller, .. }: Call<Operators>, body: Unread) -> Answer {
+    admitted(&caller, &catalog, &operators)?;
+    body.expect_one_of(&[JSON])?;
+    let NewTrial { host, trial } = read(body.bytes())?;
+    let cell = match catalog.cell_of_host(&host).await {
+        Err(DbError::NotFound(_)) => return Err(bad_request(format!("Host {host} could not be found.{}", near_host(&catalog, &host)))),
+        cell => cell?,
+    };
+    let outcome = cell.hosts.trial(&host, trial, TRIAL_PATIENCE).await.map_err(|error| unavailable(reason!("{error}")))?;
+    ok(&json!({"outcome": outcome.map_err(conflict)?}))
 }
 
 /// Answers `GET /chaos/experiment`.

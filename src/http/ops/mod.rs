@@ -1,6 +1,6 @@
-//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, moves that wait for their users, the destinations of servers, drains, moves of
-//! server groups, migrations with their journals, one server as the audit sees it, the audit, notifications as they happen, the last hour, chaos
-//! experiments if they are enabled, and the reset of a cloud to develop against.
+//! The operators' API, `/ops/v1`: cells and hosts, enrolments of hosts, queued deletes, moves that wait for their users, the destinations of
+//! servers, drains, moves of server groups, migrations with their journals, one server as the audit sees it, the audit, notifications as they
+//! happen, the last hour, chaos experiments if they are enabled, and the reset of a cloud to develop against.
 
 mod aggregates;
 mod audit;
@@ -10,6 +10,7 @@ mod debts;
 mod destinations;
 mod dev;
 mod drains;
+mod enrolments;
 mod group_moves;
 mod healing;
 mod history;
@@ -17,6 +18,7 @@ mod hosts;
 mod live;
 mod migrations;
 mod names;
+mod nats_config;
 mod notifications;
 mod queued_deletes;
 mod recent;
@@ -34,6 +36,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 pub use self::dev::Resets;
+pub use self::enrolments::{AgentCell, AgentCells};
 pub use self::history::{History, keep as keep_history};
 pub use self::live::Watch;
 pub use self::recent::Recent;
@@ -76,6 +79,8 @@ pub struct Operators {
     pub chaos: Option<Chaos>,
     /// None unless the cloud's data go with it.
     pub resets: Option<Resets>,
+    /// The cells whose hosts are agents on NATS.
+    pub agents: AgentCells,
 }
 
 impl Operators {
@@ -103,6 +108,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/audit").route(web::get().to(audit::show)))
             .service(web::resource("/cells").route(web::get().to(cells::list)))
             .service(web::resource("/cells/{name}").route(web::put().to(cells::update)))
+            .service(web::resource("/cells/{name}/nats-config").route(web::get().to(nats_config::show)))
             .service(web::resource("/chaos/actors").route(web::get().to(chaos::actors)))
             .service(
                 web::resource("/chaos/experiment")
@@ -113,6 +119,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/chaos/experiments").route(web::get().to(chaos::shipped)))
             .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
             .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
+            .service(web::resource("/chaos/trials").route(web::post().to(chaos::make_trial)))
             .service(web::resource("/dev/reset").route(web::get().to(dev::show)).route(web::post().to(dev::begin)))
             .service(web::resource("/drains").route(web::get().to(drains::list)).route(web::post().to(drains::create)))
             .service(web::resource("/drains/{id}").route(web::get().to(drains::show)))
@@ -121,6 +128,10 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
             .service(web::resource("/drains/{id}/undo").route(web::post().to(drains::undo)))
+            .service(web::resource("/enrolments").route(web::get().to(enrolments::list)))
+            .service(
+                web::resource("/enrolments/{host}").route(web::put().to(enrolments::enrol)).route(web::delete().to(enrolments::remove)),
+            )
             .service(web::resource("/history").route(web::get().to(history::show)))
             .service(web::resource("/hosts").route(web::get().to(hosts::list)))
             .service(web::resource("/hosts/{name}").route(web::get().to(hosts::show)))

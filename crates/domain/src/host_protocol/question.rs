@@ -1,16 +1,18 @@
-//! The questions and notices that a host sends upwards, with their answers. Any controller may answer. The bytes of images go another way.
+//! The questions and notices that a host sends upwards, with their answers. Any controller may answer. The bytes of images go another way,
+//! for which a host asks for a ticket here.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::fence::Fence;
 use crate::reason::Reason;
+use crate::secret::{Secret, in_clear};
 
 /// The maximum number of servers in one [`HostQuestion::Forgotten`].
 pub const FORGOTTEN_AT_ONCE: usize = 500;
 
 /// The host that asks.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Asker {
     /// The name of the host's cell.
     pub cell: String,
@@ -53,6 +55,13 @@ pub enum HostQuestion {
         /// The servers.
         servers: Vec<Uuid>,
     },
+    /// Asks for the right to read an image's bytes over HTTP, or to store those of an image that has none.
+    ImageTicket {
+        /// The image.
+        image_id: Uuid,
+        /// True to store its bytes.
+        write: bool,
+    },
 }
 
 /// The answer to a [`HostQuestion`].
@@ -71,7 +80,25 @@ pub enum QuestionAnswer {
     IsLatest(Option<bool>),
     /// Answers `Forgotten`, with none of them if nobody can tell now.
     Forgotten(Vec<Uuid>),
+    /// Answers `ImageTicket`.
+    ImageTicket(ImageTicket),
 }
+
+/// The right of one host to read or to store the bytes of one image, for a bounded time. A controller that was started since does not know
+/// it: the host asks for another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ImageTicket {
+    /// The URL of the bytes.
+    pub url: String,
+    /// The secret, for the header [`TICKET_HEADER`]. Whoever has it has the host's right, so no log names it.
+    #[serde(with = "in_clear")]
+    pub secret: Secret<String>,
+    /// The record of the image's bytes.
+    pub bytes: ImageBytes,
+}
+
+/// The name of the header that has the secret of an [`ImageTicket`].
+pub const TICKET_HEADER: &str = "x-cellshift-ticket";
 
 /// The reason why a question has no answer, or an image was not read or stored. Each is a sentence for the operator.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
@@ -130,12 +157,17 @@ mod tests {
                 json!({"IsLatest": {"fence": {"server": text, "epoch": 2, "attempt": 3}}}),
             ),
             (HostQuestion::Forgotten { servers: vec![id] }, json!({"Forgotten": {"servers": [text]}})),
+            (HostQuestion::ImageTicket { image_id: id, write: true }, json!({"ImageTicket": {"image_id": text, "write": true}})),
         ];
         for (question, form) in questions {
             assert_eq!(serde_json::to_value(&question).unwrap(), form);
             assert_eq!(serde_json::from_value::<HostQuestion>(form).unwrap(), question);
         }
-        let answers: [(Result<QuestionAnswer, NeighbourError>, Value); 4] = [
+        let bytes = ImageBytes { size: Some(7), sha256: None };
+        let ticket = ImageTicket { url: "http://cloud/bytes".into(), secret: Secret::new("open".into()), bytes };
+        let form_of_ticket = json!({"url": "http://cloud/bytes", "secret": "open", "bytes": {"size": 7, "sha256": null}});
+        let answers: [(Result<QuestionAnswer, NeighbourError>, Value); 5] = [
+            (Ok(QuestionAnswer::ImageTicket(ticket)), json!({"Ok": {"ImageTicket": form_of_ticket}})),
             (Ok(QuestionAnswer::MayRun(Some((4, 5)))), json!({"Ok": {"MayRun": [4, 5]}})),
             (Ok(QuestionAnswer::Noted), json!({"Ok": "Noted"})),
             (Ok(QuestionAnswer::Plugging(Plugging::Confirmed)), json!({"Ok": {"Plugging": "Confirmed"}})),
@@ -145,6 +177,13 @@ mod tests {
             assert_eq!(serde_json::to_value(&answer).unwrap(), form);
             assert_eq!(serde_json::from_value::<Result<QuestionAnswer, NeighbourError>>(form).unwrap(), answer);
         }
+    }
+
+    #[test]
+    fn a_ticket_prints_without_its_secret() {
+        let ticket = ImageTicket { url: "http://cloud/bytes".into(), secret: Secret::new("open".into()), bytes: ImageBytes::default() };
+        let printed = format!("{:?}", QuestionAnswer::ImageTicket(ticket));
+        assert!(printed.contains("http://cloud/bytes") && !printed.contains("open"), "{printed}");
     }
 
     #[test]

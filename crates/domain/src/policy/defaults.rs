@@ -321,6 +321,7 @@ const GROUPS: &[Group] = &[
             ("ops:debts", "rule:admin_api"),
             ("ops:destinations", "rule:admin_api"),
             ("ops:drains", "rule:admin_api"),
+            ("ops:enrolments", "rule:admin_api"),
             ("ops:group_moves", "rule:admin_api"),
             ("ops:heal_allocations", "rule:admin_api"),
             ("ops:metrics", "rule:admin_api"),

@@ -88,11 +88,6 @@ impl EmbeddedImage {
         self.folder.join(id.to_string())
     }
 
-    /// Reads at most `length` bytes of an active image, from byte `first` on.
-    pub async fn download_part(&self, id: Uuid, first: u64, length: u64) -> Result<ImageData, ServiceError> {
-        bytes_on_disk::read_part(&self.env, SERVICE, self.path(id), first, length).await
-    }
-
     async fn delete(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         let proof = self.write(fence, move |conn| Ok(RecordGone::with_record(id, || rows::delete(conn, &id.to_string()))?)).await?;
         // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
@@ -203,6 +198,10 @@ impl ImageService for EmbeddedImage {
         }
         let data = bytes_on_disk::read(&self.env, SERVICE, self.path(id)).await?;
         Ok((image, data))
+    }
+
+    async fn download_part(&self, id: Uuid, first: u64, length: u64) -> Result<ImageData, ServiceError> {
+        bytes_on_disk::read_part(&self.env, SERVICE, self.path(id), first, length).await
     }
 
     async fn images_with_property(&self, key: &str, value: &str) -> Result<Vec<Image>, ServiceError> {

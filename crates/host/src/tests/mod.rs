@@ -37,7 +37,8 @@ impl Upward for Empty {
         match question {
             HostQuestion::Image { image_id: id }
             | HostQuestion::Plugging { port_id: id }
-            | HostQuestion::SetPlugged { port_id: id, .. } => missing(id),
+            | HostQuestion::SetPlugged { port_id: id, .. }
+            | HostQuestion::ImageTicket { image_id: id, .. } => missing(id),
             HostQuestion::MayRun { .. } => Ok(QuestionAnswer::MayRun(None)),
             HostQuestion::IsLatest { .. } => Ok(QuestionAnswer::IsLatest(Some(true))),
             HostQuestion::Forgotten { .. } => Ok(QuestionAnswer::Forgotten(Vec::new())),

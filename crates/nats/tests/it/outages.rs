@@ -8,9 +8,9 @@ use cellshift_domain::standing::Standing;
 use cellshift_env::Env;
 use cellshift_host::link::HostLink;
 use cellshift_nats::{Connection, ConnectionOptions, Life, NatsLink};
+use cellshift_nats::testkit::Broker;
 use uuid::Uuid;
 
-use crate::broker::Broker;
 use crate::cell::{Agent, Controller, Linked, options, query, quick, request, until};
 use crate::link::{assert_not_delivered, assert_unknown};
 use crate::proxy::{Proxy, Way};

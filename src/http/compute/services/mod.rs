@@ -3,6 +3,8 @@
 mod remove;
 mod update;
 
+pub(in crate::http) use self::remove::remove_host;
+
 use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 

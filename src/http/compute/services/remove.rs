@@ -21,12 +21,22 @@ use crate::services::ServiceError;
 pub async fn remove(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
     api.allow(&caller, "os_compute_api:os-services:delete")?;
     let (cell, service) = if version.at_least(53) { by_uuid(&api, &id).await? } else { by_number(&api, &id).await? };
-    if service.binary == COMPUTE {
-        refuse_while_in_use(&api, cell, &service.host).await?;
-        forget_host(&api, cell, &service.host).await?;
+    match service.binary == COMPUTE {
+        true => remove_host(&api, cell, &service.host, Some(service.uuid)).await?,
+        false => api.ask(cell, |db| db.remove_service(service.uuid, &service.host)).await?,
     }
-    api.ask(cell, |db| db.remove_service(service.uuid, &service.host)).await?;
     empty(StatusCode::NO_CONTENT)
+}
+
+/// Removes a host with its compute service, if it has one, from its cell, from placement and from its aggregates. Answers 409 while the host
+/// is in use. Can be repeated.
+pub(in crate::http) async fn remove_host(api: &Catalog, cell: &CellHandle, host: &str, service: Option<Uuid>) -> Result<(), ApiError> {
+    refuse_while_in_use(api, cell, host).await?;
+    forget_host(api, cell, host).await?;
+    match service {
+        Some(service) => Ok(api.ask(cell, |db| db.remove_service(service, host)).await?),
+        None => Ok(()),
+    }
 }
 
 async fn by_uuid<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Service), ApiError> {

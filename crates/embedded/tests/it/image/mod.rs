@@ -2,5 +2,4 @@
 
 mod attributes;
 mod files;
-mod range;
 mod requests;
