@@ -2,11 +2,13 @@
 //!
 //! Precedence: the command line, then the file, then these defaults. `cellshift config` prints the options in force.
 
+mod compute;
 mod identity;
 pub mod listen;
 mod live_migration;
 pub mod log_level;
 mod metrics;
+pub mod nats;
 mod preset;
 mod quota;
 pub mod reference;
@@ -21,17 +23,17 @@ use std::path::{Path, PathBuf};
 use cellshift_embedded::network::limits::Limits as NetworkLimits;
 use ipnet::IpNet;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
-use crate::domain::host_network::HostNetwork;
-use crate::domain::network_agent::HostNetworks;
-use crate::virt::hypervisor::Operation;
+pub use compute::Compute;
 pub use identity::Identity;
 pub use live_migration::{LiveMigration, TimeoutAction};
 pub use metrics::Metrics;
+pub use nats::Nats;
 pub use preset::Preset;
 pub use quota::Quota;
 pub use seconds::Seconds;
@@ -62,6 +64,11 @@ pub struct Config {
     pub quota: Quota,
     /// The network service: the default limits of projects, the limit of a port's addresses, and the form of a port's resource request.
     pub network: NetworkLimits,
+    /// The NATS of each cell whose hosts are agents of their own, by the cell's name: `servers` (a list such as `["nats://10.0.0.1:4222"]`),
+    /// `key` (the file with the seed of the controllers' key; unset for servers without users) and `authorities` (the file with the
+    /// certificates that servers may have; with it the connection needs TLS). The service starts no hosts in such a cell, whatever
+    /// `cells.hosts_per_cell` says.
+    pub nats: BTreeMap<String, Nats>,
     pub chaos: Chaos,
     pub log: Log,
     pub metrics: Metrics,
@@ -92,6 +99,7 @@ impl Default for Config {
             compute: Compute::default(),
             quota: Quota::default(),
             network: NetworkLimits::default(),
+            nats: BTreeMap::new(),
             chaos: Chaos::default(),
             log: Log::default(),
             metrics: Metrics::default(),
@@ -235,11 +243,21 @@ pub struct Cells {
     /// The maximum number of last known servers, for requests that accept an old record of a server whose cell is down
     /// (`X-Cellshift-Last-Known: true`); at most 1000000, 0 remembers none.
     pub cache_down_servers: usize,
+    /// If true, a host whose agent nobody enrolled takes servers as soon as the agent has said hello. If false, such a host is listed as
+    /// discovered, and takes none.
+    pub discover: bool,
 }
 
 impl Default for Cells {
     fn default() -> Cells {
-        Cells { count: None, hosts_per_cell: None, timeout: Seconds::whole(10), probe_interval: Seconds::whole(5), cache_down_servers: 0 }
+        Cells {
+            count: None,
+            hosts_per_cell: None,
+            timeout: Seconds::whole(10),
+            probe_interval: Seconds::whole(5),
+            cache_down_servers: 0,
+            discover: false,
+        }
     }
 }
 
@@ -375,80 +393,6 @@ impl Default for Database {
     }
 }
 
-/// The simulated hosts.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Compute {
-    /// Cores of each host.
-    pub vcpus: u32,
-    /// Memory of each host, in MiB.
-    pub memory_mb: u32,
-    /// Disk of each host, in GiB.
-    pub disk_gb: u32,
-    /// The number of virtual cores per core.
-    pub cpu_allocation_ratio: f64,
-    /// The allocation ratio of memory.
-    pub ram_allocation_ratio: f64,
-    /// The allocation ratio of disk.
-    pub disk_allocation_ratio: f64,
-    /// The interval at which a host reports that it is alive.
-    pub heartbeat: Seconds,
-    /// A host that has not reported for this time is down.
-    pub service_down_time: Seconds,
-    /// The number of live migrations that leave a host at once; further ones wait. At least 1.
-    pub max_concurrent_live_migrations: u32,
-    /// The seconds after which a shelved server leaves its host; 0 means in the same operation, -1 never.
-    pub shelved_offload_time: i64,
-    /// The interval at which shelved servers are looked at for that.
-    pub shelved_poll_interval: Seconds,
-    /// The time after which a deleted server is deleted for good; until then its user can restore it. 0, the default, deletes at once.
-    pub reclaim_instance_interval: Seconds,
-    /// The interval at which servers are looked at for interfaces whose ports are gone.
-    pub port_poll_interval: Seconds,
-    /// The milliseconds that a hypervisor operation takes, by its name: `define`, `start`, `guest_shutdown`, `power_off`, `pause`, `suspend`,
-    /// `undefine`, `volume`, `vif` or `copy_disks`; 0 by default.
-    pub latency_ms: BTreeMap<Operation, u64>,
-    pub live_migration: LiveMigration,
-    /// The number of hosts of each cell, from the first, that have the physical functions (SR-IOV) of `network`.
-    pub sriov_hosts_per_cell: u32,
-    /// The network of each host: bridges, physical functions, and what they guarantee.
-    pub network: HostNetwork,
-    /// The networks of single hosts, by the host's name, instead of `network`.
-    pub network_of_hosts: BTreeMap<String, HostNetwork>,
-}
-
-impl Compute {
-    /// Returns the networks of all hosts.
-    pub fn networks(&self) -> HostNetworks {
-        HostNetworks { usual: self.network.clone(), own: self.network_of_hosts.clone(), hosts_with_functions: self.sriov_hosts_per_cell }
-    }
-}
-
-impl Default for Compute {
-    fn default() -> Compute {
-        Compute {
-            vcpus: 16,
-            memory_mb: 32_768,
-            disk_gb: 200,
-            cpu_allocation_ratio: 4.0,
-            ram_allocation_ratio: 1.0,
-            disk_allocation_ratio: 1.0,
-            heartbeat: Seconds::whole(10),
-            service_down_time: Seconds::whole(60),
-            shelved_offload_time: 0,
-            shelved_poll_interval: Seconds::whole(3600),
-            reclaim_instance_interval: Seconds::whole(0),
-            port_poll_interval: Seconds::whole(60),
-            latency_ms: BTreeMap::new(),
-            max_concurrent_live_migrations: 1,
-            live_migration: LiveMigration::default(),
-            sriov_hosts_per_cell: 2,
-            network: HostNetwork::default(),
-            network_of_hosts: BTreeMap::new(),
-        }
-    }
-}
-
 /// Deliberate faults in a running service.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -508,13 +452,7 @@ pub struct Overrides {
 impl Config {
     /// Loads and checks the configuration: defaults, then the file, if given, then the command line.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
-        let mut config = match file {
-            None => Config::default(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-                Config::parse(&text).map_err(|reason| ConfigError::Refused { path: path.to_owned(), reason })?
-            }
-        };
+        let mut config = file.map_or_else(|| Ok(Config::default()), read)?;
         config.data_dir = overrides.data_dir.unwrap_or(config.data_dir);
         config.preset = overrides.preset.unwrap_or(config.preset);
         config.http.listen = overrides.listen.unwrap_or(config.http.listen);
@@ -526,7 +464,7 @@ impl Config {
 
     /// Parses TOML. An error names the line, the key and the known keys.
     pub fn parse(text: &str) -> Result<Config, String> {
-        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+        parse(text)
     }
 
     /// Returns the configuration as TOML.
@@ -534,12 +472,13 @@ impl Config {
         toml::to_string_pretty(self)
     }
 
-    /// Hides the databases' passwords, for display.
+    /// Hides the passwords in the URLs of databases and brokers, for display.
     pub fn without_passwords(mut self) -> Config {
         let database = &mut self.database;
         let urls = [&mut database.api, &mut database.services].into_iter().flatten();
         let brokers = self.notifications.rabbitmq.urls.iter_mut();
-        urls.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
+        let servers = self.nats.values_mut().flat_map(|nats| &mut nats.servers);
+        urls.chain(database.cells.values_mut()).chain(brokers).chain(servers).for_each(|url| *url = masked(url));
         self
     }
 
@@ -552,6 +491,16 @@ impl Config {
     pub fn token_keys(&self) -> PathBuf {
         self.identity.token_keys.clone().unwrap_or_else(|| self.data_dir.join("token-keys"))
     }
+}
+
+/// Reads a TOML file. An error names the file, the line, the key and the known keys. Blocks.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    parse(&text).map_err(|reason| ConfigError::Refused { path: path.to_owned(), reason })
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
 }
 
 /// Replaces the password in a database's URL by `***`, after the user or among the settings.

@@ -1,6 +1,8 @@
 //! Starts an opened cloud: the actors, and the APIs in front of them. The service, the demo and the tests all start here, so that they all
 //! run equal clouds.
 
+mod agents;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,6 @@ use crate::config::{Authentication, Compute, Config, Http, TimeoutAction, valida
 use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
-use crate::domain::flavor::Resources;
 use crate::env::turns::Turns;
 use crate::env::{Blocking, Env};
 use crate::http::arrival::Arrivals;
@@ -75,6 +76,8 @@ pub enum LaunchError {
     TooFewFiles(#[from] TooFew),
     #[error("metrics.listen is {0}, and the service cannot listen there: {1}. Choose another address of this machine")]
     Metrics(SocketAddr, std::io::Error),
+    #[error("nats.{cell}.{reason}")]
+    Nats { cell: String, reason: String },
     #[error("the web server does not start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -122,6 +125,7 @@ pub async fn assemble(cloud: &Cloud, mut parts: Parts, seams: Option<Seams>) -> 
     if let Some(seams) = &seams {
         seams.fit(&mut parts);
     }
+    agents::connect(cloud, &mut parts).await?;
     let tree = root::start(parts).await?;
     let seams = seams.filter(|_| cloud.config.chaos.enabled);
     let chaos = seams.map(|seams| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), seams }));
@@ -284,16 +288,14 @@ fn grace_seconds(config: &Config) -> u64 {
 /// Returns the parts of the tree according to the configuration.
 pub fn parts(cloud: &Cloud) -> Parts {
     let (config, services) = (&cloud.config, &cloud.services);
-    let compute = &config.compute;
-    let capacity =
-        Resources { vcpu: i64::from(compute.vcpus), memory_mb: i64::from(compute.memory_mb), disk_gb: i64::from(compute.disk_gb) };
-    let networks = compute.networks();
+    let (capacity, networks) = (config.compute.capacity(), config.compute.networks());
     let cells = cloud.cells.iter().map(|cell| CellStart {
         uuid: cell.uuid,
         name: cell.name.clone(),
         db: cell.db.clone(),
         dir: cell.dir.clone(),
         hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity, functions: networks.of(host).functions() }).collect(),
+        agents: None,
         silent: cell.silent.clone(),
     });
     Parts {
@@ -351,7 +353,8 @@ fn cell_options(config: &Config) -> CellOptions {
     }
 }
 
-fn host_options(config: &Config) -> HostsHereOptions {
+/// Returns the options of the hosts that a process starts.
+pub(crate) fn host_options(config: &Config) -> HostsHereOptions {
     let compute = &config.compute;
     let latency = |(operation, ms): (&crate::virt::Operation, &u64)| (*operation, std::time::Duration::from_millis(*ms));
     HostsHereOptions {

@@ -86,6 +86,7 @@ export function view(main, page, name) {
 
 /** Whether a host that takes no requests may run its guests. */
 function standing(host) {
+  if (host.discovered) return " discovered: takes no servers until it is enrolled";
   if (host.standing?.state === "silent") return [" silent for ", age(host.standing.since)];
   if (host.standing?.state === "off") return host.forced_down ? " off, forced down" : " off";
   return host.forced_down ? " forced down" : "";

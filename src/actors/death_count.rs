@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::root::HOSTS_HERE;
+use super::root::{AGENTS, HOSTS_HERE};
 use super::supervision::DeathCount;
 use crate::metrics::Metrics;
 
@@ -21,7 +21,7 @@ impl DeathCount for DeathsByKind {
 
 /// Returns the kind of the actor at a path, for metrics, which must not name hosts or sagas.
 fn kind_of(path: &str) -> &'static str {
-    const CHILDREN_OF_ROOT: [&str; 5] = ["conductor", "scheduler", "notifier", "periodic", HOSTS_HERE];
+    const CHILDREN_OF_ROOT: [&str; 6] = ["conductor", "scheduler", "notifier", "periodic", HOSTS_HERE, AGENTS];
     let first = path.split(['/', '-']).next().unwrap_or_default();
     match CHILDREN_OF_ROOT.into_iter().find(|kind| *kind == first) {
         _ if path.contains("migration/") => "migration",
@@ -37,8 +37,9 @@ mod tests {
 
     #[test]
     fn a_path_tells_the_kind_of_its_actor() {
-        let paths = ["migration/1-2", "conductor-2/migration/1-2", "conductor-2", "periodic", "cell1/cell1-host1", "hosts/cell1", "cell1"];
+        let paths =
+            ["migration/1-2", "conductor-2/migration/1-2", "conductor-2", "periodic", "cell1/h1", "hosts/cell1", "agents/cell1", "cell1"];
         let kinds = paths.map(kind_of);
-        assert_eq!(kinds, ["migration", "migration", "conductor", "periodic", "host", "hosts", "cell"]);
+        assert_eq!(kinds, ["migration", "migration", "conductor", "periodic", "host", "hosts", "agents", "cell"]);
     }
 }

@@ -1,5 +1,6 @@
 //! The supervision tree: one file or folder per actor, its messages at the top of the file, with the parts that only it uses.
 
+pub mod agents;
 pub mod cell;
 pub mod compute_host;
 pub mod conductor;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::agents::{Agents, AgentsOptions, AgentsParts, HostRecorder};
 use super::arbiters::{Arbiters, Home};
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, Silent};
 use super::compute_host::tickets::Tickets;
@@ -42,6 +43,7 @@ use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
 use crate::services::volume::VolumeService;
 use crate::virt::Hosts;
+use cellshift_nats::{CellAddress, Connection};
 
 /// The first part of the name of an actor that supervises a cell's hosts: `hosts/cell1`.
 pub(super) const HOSTS_HERE: &str = "hosts";
@@ -51,6 +53,27 @@ pub fn hosts_here_name(cell: &str) -> String {
     format!("{HOSTS_HERE}/{cell}")
 }
 
+/// The first part of the name of an actor that keeps the agents of a cell's hosts: `agents/cell1`.
+pub(super) const AGENTS: &str = "agents";
+
+/// Returns the name of the actor that keeps the agents of this cell's hosts.
+pub fn agents_name(cell: &str) -> String {
+    format!("{AGENTS}/{cell}")
+}
+
+/// The agents of a cell whose hosts run elsewhere.
+#[derive(Clone)]
+pub struct AgentsStart {
+    /// The cell on NATS.
+    pub address: CellAddress,
+    /// The connection to the cell's NATS.
+    pub connection: Arc<Connection>,
+    /// Records hosts.
+    pub recorder: Arc<dyn HostRecorder>,
+    /// The options.
+    pub options: AgentsOptions,
+}
+
 /// A cell to start.
 #[derive(Clone)]
 pub struct CellStart {
@@ -58,7 +81,10 @@ pub struct CellStart {
     pub name: String,
     pub db: CellDb,
     pub dir: PathBuf,
+    /// The hosts that run in this process.
     pub hosts: Vec<HostSpec>,
+    /// Set if the cell's hosts are agents.
+    pub agents: Option<AgentsStart>,
     /// Set if the database does not answer yet.
     pub silent: Option<Silent>,
 }
@@ -222,7 +248,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let upward = services_of_hosts(&parts, facts);
         let tickets = upward.tickets.clone();
         let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
-        let (cell_children, hosts_here) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
+        let (cell_children, hosts_here, agents) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), parts.performers.clone(), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
@@ -255,6 +281,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             scheduler_address,
             cell_children,
             hosts_here,
+            agents,
             conductors,
             periodics,
         }
@@ -327,22 +354,50 @@ fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Childre
     ConductorHandle::new(first, others.into_iter().map(start))
 }
 
-/// Starts the actors of all cells and the supervisors of their hosts here.
+/// The actors of all cells, of the supervisors of their hosts here, and of their agents.
+type CellChildren = (Children<Cell>, Children<HostsHere>, Children<Agents>);
+
+/// Starts the actors of all cells, of the supervisors of their hosts here, and of their agents.
 fn start_cells(
     parts: &Parts,
     (handles, world): (&[CellHandle], &World),
     heard: &HostsHeardBy,
     death_reports: &WeakRecipient<ChildDied>,
     arbiters: &Arbiters,
-) -> (Children<Cell>, Children<HostsHere>) {
+) -> CellChildren {
     let mut cells = Children::new(death_reports.clone()).listed(&heard.roster, "");
     let mut hosts_here = Children::new(death_reports.clone()).listed(&heard.roster, "");
+    let mut agents = Children::new(death_reports.clone()).listed(&heard.roster, "");
     for (cell, handle) in parts.cells.iter().zip(handles) {
         let home = arbiters.home();
         start_cell(parts, handle, world, (&mut cells, home.clone()));
+        if let Some(start) = &cell.agents {
+            start_agents(parts, start, (handle, heard), (&mut agents, home.clone()));
+        }
         start_hosts(parts, cell, (handle, heard), (&mut hosts_here, home));
     }
-    (cells, hosts_here)
+    (cells, hosts_here, agents)
+}
+
+/// Starts the actor that keeps the agents of a cell's hosts.
+fn start_agents(
+    parts: &Parts,
+    start: &AgentsStart,
+    (handle, heard): (&CellHandle, &HostsHeardBy),
+    (children, home): (&mut Children<Agents>, Home),
+) {
+    let agents_parts = AgentsParts {
+        env: parts.env.clone(),
+        cell: handle.clone(),
+        api: parts.api.clone(),
+        address: start.address.clone(),
+        connection: start.connection.clone(),
+        recorder: start.recorder.clone(),
+        upward: heard.upward.clone(),
+        options: start.options.clone(),
+    };
+    let name = agents_name(&handle.name);
+    children.start(ChildSpec::at_home(&name, home, move |guard| Agents::new(agents_parts.clone(), Some(guard))));
 }
 
 /// Starts a cell's actor.
@@ -399,6 +454,7 @@ struct Root {
     scheduler_address: Address<Scheduler>,
     cell_children: Children<Cell>,
     hosts_here: Children<HostsHere>,
+    agents: Children<Agents>,
     conductors: Children<Conductor>,
     periodics: Children<Periodic>,
 }
@@ -425,7 +481,8 @@ impl Handler<ChildDied> for Root {
             "periodic" => replace(self.periodics.on_death(&died), None),
             name => match self.tree.conductor.address_of(name) {
                 Some(address) => replace(self.conductors.on_death(&died), Some(address)),
-                None if is_hosts_here(name) => replace(self.hosts_here.on_death(&died), None),
+                None if is_of_kind(HOSTS_HERE, name) => replace(self.hosts_here.on_death(&died), None),
+                None if is_of_kind(AGENTS, name) => replace(self.agents.on_death(&died), None),
                 None => replace(self.cell_children.on_death(&died), None),
             },
         };
@@ -436,9 +493,9 @@ impl Handler<ChildDied> for Root {
     }
 }
 
-/// True for the name of an actor that supervises a cell's hosts.
-fn is_hosts_here(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(kind, _)| kind == HOSTS_HERE)
+/// True for the name of an actor of a cell that is of this kind.
+fn is_of_kind(kind: &str, name: &str) -> bool {
+    name.split_once('/').is_some_and(|(first, _)| first == kind)
 }
 
 /// Publishes the address of a child's successor. If the child died too often, ends the tree.

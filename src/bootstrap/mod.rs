@@ -4,9 +4,11 @@
 //! database may be silent: then the cell is down, and is set up when its database answers.
 
 mod accounts;
+mod agents;
 mod cell_setup;
 mod controller;
 mod deployment;
+mod host_records;
 mod policy_file;
 mod sample_networks;
 mod samples;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::actors::agents::HostRecorder;
 use crate::actors::cell::Silent;
 use crate::config::{Config, Preset};
 use crate::db::api::ApiDb;
@@ -62,6 +65,18 @@ pub enum BootstrapError {
     File { path: PathBuf, source: std::io::Error },
     #[error("{key} is {limit}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]
     Fewer { key: &'static str, limit: u32, there: String, least: u32 },
+    #[error("nats.{cell}: there is no cell {cell}, and this start makes none")]
+    NoSuchCell { cell: String },
+    #[error(
+        "nats.{cell}: {} has hosts of cell {cell} that ran in this process, and their guests would be forgotten. Move their servers to another \
+         cell first, or leave nats.{cell} out", dir.display()
+    )]
+    HostsHere { cell: String, dir: PathBuf },
+    #[error(
+        "the hosts of cell {cell} are agents ({} says so), and the configuration has no nats.{cell}: this process would start second hosts of \
+         the same names", mark.display()
+    )]
+    AgentsElsewhere { cell: String, mark: PathBuf },
     #[error("compute.network_of_hosts.{host}: there is no host {host}, and this start makes none")]
     NoSuchHost { host: String },
     #[error("{} is not a clouds.yaml: {reason}; mend it or delete it, then new passwords are made", path.display())]
@@ -88,8 +103,10 @@ pub struct CellPlan {
     pub db: CellDb,
     /// The directory of its hosts' files.
     pub dir: PathBuf,
-    /// Ordered by name; none in cell0.
+    /// The hosts that run in this process, ordered by name; none in cell0.
     pub hosts: Vec<String>,
+    /// Records the hosts whose agents report; none in a cell whose hosts run in this process.
+    pub agents: Option<Arc<dyn HostRecorder>>,
     /// Set if its database does not answer: the setup to do later.
     pub silent: Option<Silent>,
 }
@@ -141,6 +158,7 @@ pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
 pub async fn open_with(config: Config, env: Env, samples: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
     let mut deployment = deployment::identify(&config, &env).await?;
+    agents::check(&config)?;
     let process = seat::process(&config, &env)?;
     if let Some(process) = &process {
         seat::wait_for(process, &url_of(&config, Part::Api), &env).await?;

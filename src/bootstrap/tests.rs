@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use cellshift_embedded::identity::{DomainRef, ProjectRef, ScopeRequest, UserRef};
 use cellshift_embedded::placement::Put;
+use cellshift_nats::HostFacts;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::config::Seconds;
+use crate::actors::agents::ReportedHost;
+use crate::config::{Nats, Seconds};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::context::RequestContext;
-use crate::domain::flavor::FlavorScope;
+use crate::domain::flavor::{FlavorScope, Resources};
 use crate::domain::host_network::HostNetwork;
 use crate::env::borders::{Borders, Gate, Reply};
 use crate::env::{Blocking, RandomIds, SystemClock};
@@ -351,4 +353,53 @@ async fn a_start_keeps_what_operators_gave_a_hosts_provider() {
     assert_eq!(after.inventories["VCPU"].total, vcpus);
     assert_eq!((after.inventories.get("CUSTOM_LICENCE"), &after.traits), (Some(&licences), &before.traits));
     assert_eq!(after.usages["CUSTOM_LICENCE"], 1);
+}
+
+/// Returns a configuration of two cells, the first with agents.
+fn with_agents(dir: &Path) -> Config {
+    let mut config = config(dir, 2, 2);
+    config.nats.insert("cell1".to_owned(), Nats { servers: vec!["nats://127.0.0.1:4222".to_owned()], ..Nats::default() });
+    config
+}
+
+#[tokio::test]
+async fn a_cell_of_agents_has_the_hosts_that_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let cloud = open(with_agents(dir.path()), Env::system()).await.unwrap();
+    let cell = &cloud.cells[1];
+    assert!(cell.hosts.is_empty() && cell.db.services().await.unwrap().is_empty());
+    assert!(cloud.cells[2].agents.is_none() && cloud.cells[2].hosts.len() == 2);
+
+    let capacity = Resources { vcpu: 12, memory_mb: 1000, disk_gb: 50 };
+    let traits = vec!["CUSTOM_FAST".to_owned(), "no trait".to_owned()];
+    let facts = HostFacts { driver: "simulated".to_owned(), capacity, traits, functions: Vec::new() };
+    let mut host = ReportedHost { name: "cell1-host9".to_owned(), facts };
+    cloud.api.map_hosts(vec![host.name.clone()], cell.uuid).await.unwrap();
+    let recorder = cell.agents.clone().unwrap();
+    for vcpu in [12, 12, 24] {
+        host.facts.capacity.vcpu = vcpu;
+        recorder.record(std::slice::from_ref(&host)).await.unwrap();
+    }
+    let nodes = cell.db.compute_nodes().await.unwrap();
+    assert_eq!(
+        (nodes.len(), nodes[0].host.as_str(), nodes[0].vcpus, nodes[0].memory_mb, nodes[0].local_gb),
+        (1, "cell1-host9", 24, 1000, 50)
+    );
+    let provider = cloud.services.placement.providers().await.unwrap().into_iter().find(|provider| provider.name == host.name).unwrap();
+    assert_eq!((provider.uuid, provider.inventories["VCPU"].total), (nodes[0].uuid, 24));
+    assert_eq!(provider.traits, ["CUSTOM_FAST"]);
+
+    // Whatever the number of hosts per cell and their configured capacity.
+    let again = open(with_agents(dir.path()), Env::system()).await.unwrap();
+    assert!(again.cells[1].hosts.is_empty());
+    assert_eq!(again.cells[1].db.compute_nodes().await.unwrap(), nodes);
+}
+
+#[tokio::test]
+async fn agents_are_refused_in_a_cell_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = with_agents(dir.path());
+    config.nats.insert("cell7".to_owned(), config.nats["cell1"].clone());
+    let why = open(config, Env::system()).await.err().unwrap().to_string();
+    assert_eq!(why, "nats.cell7: there is no cell cell7, and this start makes none");
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
+use super::agents;
 use super::cell_setup::Setup;
 use super::deployment::Deployment;
+use super::host_records::{AgentRecorder, HostRecords, RecordedHost};
 use super::{BootstrapError, CellPlan, Services};
+use crate::actors::agents::HostRecorder;
 use crate::actors::cell::Silent;
 use crate::config::{Config, Preset};
 use crate::db::api::ApiDb;
@@ -57,18 +60,27 @@ pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> 
     let hosts: BTreeSet<String> = api.host_mappings().await?.into_iter().map(|mapping| mapping.host).collect();
     check_networks(config, &hosts, number_of_cells(config, mappings.contains_key("cell0")))?;
     not_fewer("cells.count (--cells)", config.cells.count, numbers.iter().map(|number| (*number, format!("cell{number}"))))?;
-    let numbered = hosts.into_iter().filter_map(|host| Some((number_of_host(&host)?, host)));
+    let is_here = |host: &String| host.split_once("-host").is_none_or(|(cell, _)| !config.nats.contains_key(cell));
+    let numbered = hosts.into_iter().filter(is_here).filter_map(|host| Some((number_of_host(&host)?, host)));
     not_fewer("cells.hosts_per_cell (--hosts-per-cell)", config.cells.hosts_per_cell, numbered)?;
-    // cell0 comes last: its mapping shows that the first start has mapped the others.
     let count = number_of_cells(config, mappings.contains_key("cell0"));
+    let exists = |cell: &str| mappings.contains_key(cell) || number_of(cell).is_some_and(|number| (1..=count).contains(&number));
+    if let Some(cell) = config.nats.keys().find(|cell| !exists(cell)) {
+        return Err(BootstrapError::NoSuchCell { cell: cell.clone() });
+    }
+    // cell0 comes last: its mapping shows that the first start has mapped the others.
     for number in (1..=count).chain(numbers.into_iter().filter(|number| *number > count)).chain([0]) {
         ensure_mapping(config, env, api, &mappings, number).await?;
     }
     Ok(())
 }
 
-/// Refuses a network of a host that does not exist and that this start does not make. Nothing is written before.
+/// Refuses a network of a host that does not exist and that this start does not make. Nothing is written before. A host with an agent may come
+/// at any time, under any name.
 fn check_networks(config: &Config, mapped: &BTreeSet<String>, cells: u32) -> Result<(), BootstrapError> {
+    if !config.nats.is_empty() {
+        return Ok(());
+    }
     let is_to_come = |host: &String| {
         let Some((cell, number)) = host.split_once("-host") else { return false };
         let (Some(cell_number), Ok(number)) = (number_of(cell), number.parse::<usize>()) else { return false };
@@ -160,6 +172,7 @@ async fn ensure_hosts(config: &Config, api: &ApiDb, cell: &CellMapping) -> Resul
     // Only cells of the default cloud get hosts here; a cell mapped by hand has its own. The mapping of the first host shows that a start
     // has mapped the others, because all are mapped at once.
     let count = match (number_of(&cell.name), config.cells.hosts_per_cell) {
+        _ if config.nats.contains_key(&cell.name) => 0,
         (Some(_), Some(hosts)) => hosts as usize,
         (Some(_), None) if !mapped.contains(&host(1)) => DEFAULT_HOSTS_PER_CELL,
         _ => 0,
@@ -202,16 +215,19 @@ impl Opener<'_> {
         let holds_records = holds_records(api, &mapping, &hosts, providers).await?;
         let db = CellDb::new(deployment.unopened_cell(&mapping, mapping.database_url.clone(), holds_records, env));
         let CellMapping { uuid, name, .. } = mapping;
-        let setup = Setup {
+        let records = HostRecords {
             env: env.clone(),
             compute: config.compute.clone(),
             cell: name.clone(),
             db: db.clone(),
-            hosts: hosts.clone(),
             placement: services.placement.clone(),
             api: api.clone(),
-            note: deployment.note_for(api, uuid),
         };
+        let agents = self.agents_of(&name, &records).await?;
+        // Agents report their own hosts.
+        let hosts = if agents.is_some() { Vec::new() } else { hosts };
+        let here = hosts.iter().map(|host| RecordedHost::simulated(&config.compute, host.clone())).collect();
+        let setup = Setup { records, hosts: here, note: deployment.note_for(api, uuid) };
         // A cell that has just not answered a look is not waited for again.
         let reason = match deployment.unanswered.get(&name) {
             Some(reason) => Some(reason.clone()),
@@ -222,6 +238,16 @@ impl Opener<'_> {
             Silent { reason, setup: Arc::new(setup) }
         });
         let dir = config.data_dir.join("cells").join(&name);
-        Ok(CellPlan { uuid, name, db, dir, hosts, silent })
+        Ok(CellPlan { uuid, name, db, dir, hosts, agents, silent })
+    }
+
+    /// Returns what records the hosts of a cell with agents; none for a cell whose hosts run here.
+    async fn agents_of(&self, cell: &str, records: &HostRecords) -> Result<Option<Arc<dyn HostRecorder>>, BootstrapError> {
+        if !self.config.nats.contains_key(cell) {
+            return Ok(None);
+        }
+        let (config, name) = (self.config.clone(), cell.to_owned());
+        self.env.run_blocking(move || agents::mark(&config, &name)).await?;
+        Ok(Some(Arc::new(AgentRecorder { records: records.clone(), patience: self.config.cells.timeout.duration() })))
     }
 }

@@ -154,8 +154,11 @@ fn row(host: &Value) -> [String; 10] {
     ]
 }
 
-/// Tells whether the host takes requests; of one that takes none, whether it may run its guests.
+/// Tells whether the host takes requests, and whether it may have servers; of one that takes no requests, whether it may run its guests.
 fn state(host: &Value) -> String {
+    if host["discovered"] == true {
+        return "discovered".to_owned();
+    }
     let standing = &host["standing"];
     match (text(standing, "state"), text(standing, "by")) {
         ("silent", _) => format!("silent since {}", text(standing, "since")),
@@ -199,5 +202,11 @@ mod tests {
         assert_eq!(shown(false, json!({"state": "off", "by": "host"})), "off");
         assert_eq!(shown(true, json!({"state": "up"})), "down, forced", "it answers, and is asked itself");
         assert_eq!(shown(false, Value::Null), "down");
+    }
+
+    #[test]
+    fn a_discovered_host_is_not_told_as_up() {
+        let host = json!({"state": "up", "forced_down": false, "standing": {"state": "up"}, "discovered": true});
+        assert_eq!(state(&host), "discovered");
     }
 }

@@ -4,6 +4,7 @@ mod audit;
 mod cells;
 mod chaos;
 mod chaos_service;
+mod compute;
 mod configuration;
 pub mod data_dir;
 mod debts;
@@ -73,6 +74,8 @@ pub fn parse() -> Result<Cli, ExitCode> {
 enum Command {
     /// Run the service; without configuration, a small multi-cell cloud with everything in it.
     Serve(serve::Serve),
+    /// Run the agent of a compute host, which obeys the controllers of its cell over NATS.
+    Compute(compute::Compute),
     /// Print the variables with which OpenStack's clients find the service of a data directory, for `eval "$(cellshift env)"`.
     Env(env::Env),
     /// Show a demonstration: a cloud of its own, three moves, and a host that dies. It takes under a minute and leaves nothing behind.
@@ -274,6 +277,7 @@ pub fn run(cli: Cli) -> ExitCode {
     }
     let done = match cli.command {
         Command::Serve(options) => serve::run(options),
+        Command::Compute(options) => compute::run(options),
         Command::Env(options) => env::run(options),
         Command::Demo { log } => demo(log),
         Command::Status(options) => status::run(options),

@@ -74,7 +74,7 @@ pub(super) fn run(command: Serve) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the level that the command line or else the environment asks for.
-fn log_level(option: Option<String>, variable: Option<String>) -> Result<Option<String>, Failure> {
+pub(super) fn log_level(option: Option<String>, variable: Option<String>) -> Result<Option<String>, Failure> {
     let variable = variable.filter(|level| !level.is_empty()).map(|level| ("RUST_LOG", level));
     let Some((name, level)) = option.map(|level| ("--log", level)).or(variable) else { return Ok(None) };
     match misspelt(&level) {
@@ -94,7 +94,7 @@ enum Ended {
 }
 
 /// Runs the work on an actix system, whose tasks end with it.
-fn in_a_system<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(super) fn in_a_system<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
     actix_rt::System::with_tokio_rt(move || runtime).block_on(work)
 }
@@ -158,14 +158,14 @@ async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev
 }
 
 /// Tells the service manager that started the process (systemd, `Type=notify`). Without one it does nothing.
-fn notify(state: &[NotifyState<'_>]) {
+pub(super) fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         log::warn!("the service manager cannot be told: {error}");
     }
 }
 
 /// Tells the service manager again and again that the thread of the root actor is not stuck, for its watchdog.
-async fn show_life(pause: Duration) {
+pub(super) async fn show_life(pause: Duration) {
     let mut ticks = tokio::time::interval(pause);
     loop {
         ticks.tick().await;
@@ -180,8 +180,11 @@ async fn announce(cloud: &Cloud, is_dev: bool) -> Result<(), Failure> {
     let cells: Vec<String> = cloud
         .cells
         .iter()
-        .filter(|cell| !cell.hosts.is_empty())
-        .map(|cell| format!("{} ({})", cell.name, counted(cell.hosts.len(), "host")))
+        .filter(|cell| cell.agents.is_some() || !cell.hosts.is_empty())
+        .map(|cell| match cell.agents {
+            Some(_) => format!("{} (agents)", cell.name),
+            None => format!("{} ({})", cell.name, counted(cell.hosts.len(), "host")),
+        })
         .collect();
     let mut text = format!("cellshift listens on http://{listen} with {}; its data is in {data}\n", cells.join(", "));
     if !listen.ip().is_loopback() {

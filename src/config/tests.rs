@@ -1,6 +1,7 @@
 //! Tests of valid configuration files, and of the refusal of wrong ones.
 
 use super::*;
+use crate::virt::hypervisor::Operation;
 
 fn load(text: &str) -> Result<Config, ConfigError> {
     let dir = tempfile::tempdir().unwrap();
@@ -17,6 +18,7 @@ fn what_is_printed_reads_back_the_same() {
     config.database.cells.insert("cell1".into(), "postgres://db/cell1".into());
     config.metrics.listen = Some("127.0.0.1:9774".parse().unwrap());
     config.policy.file = Some("/etc/cellshift/policy.yaml".into());
+    config.nats.insert("cell1".into(), Nats { servers: vec!["nats://127.0.0.1:4222".into()], ..Nats::default() });
     let text = config.to_toml().unwrap();
     assert_eq!(load(&text).unwrap(), config, "{text}");
 }
@@ -69,6 +71,10 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[notifications.rabbitmq]\nheartbeat = 0\n", ["notifications.rabbitmq.heartbeat", "at least 1"]),
         ("[notifications.rabbitmq]\nqueues = \"some\"\n", ["some", "durable"]),
         ("[notifications.rabbitmq]\ntopic = \"\"\n", ["notifications.rabbitmq.topic", "1 to 200 bytes"]),
+        ("[nats.cell1]\nservers = []\n", ["nats.cell1.servers", "nats://10.0.0.1:4222"]),
+        ("[nats.cell1]\nservers = [\"nats://a\"]\nseed = \"x\"\n", ["seed", "key"]),
+        ("[nats.cell0]\nservers = [\"nats://a\"]\n", ["nats.cell0", "cell1, cell2"]),
+        ("[nats.north]\nservers = [\"nats://a\"]\n", ["nats.north", "cell1, cell2"]),
         ("[compute]\nshelved_poll_interval = 0\n", ["compute.shelved_poll_interval", "more than 0"]),
         ("[compute.network]\nbandwidths = { br-0 = { egress = 1 } }\n", ["compute.network.bandwidths.br-0", "br-physnet0, ens1, ens2"]),
         (

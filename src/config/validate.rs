@@ -11,12 +11,13 @@ use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::actors::notifier::rabbitmq::is_broker;
 use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::saga::step_name::StepName;
+use crate::saga::world::CELL0;
 
 /// The maximum number of cells beside cell0.
 pub const CELLS_MAX: u32 = 100;
 
 /// Checks all values.
-pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     amounts(config)?;
     times(config)?;
     ratios(config)?;
@@ -26,6 +27,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     http(&config.http)?;
     tracing(config)?;
     rabbitmq(config)?;
+    nats(config)?;
     let remote = config.api.authentication == Authentication::None && !config.http.listen.ip().is_loopback();
     let must_be = "\"token\" while http.listen is an address that other machines reach: everybody there would be the administrator. \
                    To have that all the same, set http.allow_unauthenticated_remote = true";
@@ -60,7 +62,8 @@ fn host_networks(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {
+/// Refuses a wrong value.
+pub(crate) fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {
     match wrong {
         true => Err(ConfigError::Value { key: key.to_owned(), must_be: must_be.to_owned() }),
         false => Ok(()),
@@ -90,6 +93,16 @@ fn rabbitmq(config: &Config) -> Result<(), ConfigError> {
     }
     refuse(broker.heartbeat == 0, "notifications.rabbitmq.heartbeat", "at least 1 second")?;
     refuse(broker.keep_bytes == 0, "notifications.rabbitmq.keep_bytes", "at least 1")
+}
+
+fn nats(config: &Config) -> Result<(), ConfigError> {
+    for (cell, nats) in &config.nats {
+        refuse(!is_numbered(cell) || cell == CELL0, &format!("nats.{cell}"), "named after a cell with hosts: cell1, cell2 and so on")?;
+        if let Some((key, must_be)) = nats.misfit() {
+            return refuse(true, &format!("nats.{cell}.{key}"), must_be);
+        }
+    }
+    Ok(())
 }
 
 fn is_endpoint(url: &Url) -> bool {
@@ -196,11 +209,15 @@ fn databases(config: &Config) -> Result<(), ConfigError> {
     }
     for (cell, url) in &database.cells {
         let key = format!("database.cells.{cell}");
-        let numbered = cell.strip_prefix("cell").is_some_and(|number| number.parse::<u32>().is_ok());
-        refuse(!numbered, &key, "named after a cell: cell0, cell1 and so on")?;
+        refuse(!is_numbered(cell), &key, "named after a cell: cell0, cell1 and so on")?;
         check_database(&key, url)?;
     }
     Ok(())
+}
+
+/// True for `cell` with a number.
+fn is_numbered(cell: &str) -> bool {
+    cell.strip_prefix("cell").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Refuses a database in memory, because it would be lost with its first connection.

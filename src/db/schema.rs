@@ -35,6 +35,7 @@ const CELL: Migrations = migrations! {
     "2026-11-23-000071_user_secrets",
     "2026-11-27-000901_changes" (up and down differ),
     "2026-11-29-000101_instance_details" (up and down differ),
+    "2026-11-30-000101_agents",
 };
 
 /// The tables that a database holds.
@@ -73,7 +74,8 @@ mod tests {
 
     #[test]
     fn the_migrations_of_a_cell_are_the_released_ones() {
-        let released = "20261120000001 20261120000010 20261120000011 20261123000010 20261123000071 20261127000901 20261129000101";
+        let released = "20261120000001 20261120000010 20261120000011 20261123000010 20261123000071 20261127000901 20261129000101 \
+            20261130000101";
         check_migrations(Schema::Cell, concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/cell"), released);
     }
 }

@@ -24,6 +24,7 @@ use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply
 use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::domain::secret::Sealed;
+use crate::domain::service::Service;
 use crate::domain::standing::Standing;
 use crate::env::{Env, key_pair};
 use crate::saga::context::{Head, Place};
@@ -165,26 +166,27 @@ impl World {
 
     /// True if the host takes requests and no operator has forced it down.
     pub async fn is_up(&self, place: &Place) -> Result<bool, StepError> {
-        let (standing, is_forced_down) = self.words_about(place).await?;
-        Ok(standing.is_up() && !is_forced_down)
+        let (standing, service) = self.words_about(place).await?;
+        Ok(standing.is_up() && !service.forced_down)
     }
 
-    /// Returns the host's standing. An operator's word that the host is off counts while the host takes no requests.
+    /// Returns the host's standing. An operator's word that the host is off counts while the host takes no requests, until its agent is heard
+    /// of again.
     pub async fn standing(&self, place: &Place) -> Result<Standing, StepError> {
-        let (standing, is_forced_down) = self.words_about(place).await?;
-        Ok(if is_forced_down { standing.forced_down() } else { standing })
+        let (standing, service) = self.words_about(place).await?;
+        Ok(service.standing(standing))
     }
 
     /// True if an operator has forced the host down, and the host takes no requests.
     pub async fn is_forced_off(&self, place: &Place) -> Result<bool, StepError> {
-        let (standing, is_forced_down) = self.words_about(place).await?;
-        Ok(is_forced_down && !standing.is_up())
+        let (standing, service) = self.words_about(place).await?;
+        Ok(service.forced_down && service.standing(standing).is_off())
     }
 
-    /// Returns the host's standing by its link, and whether an operator has forced the host down.
-    async fn words_about(&self, place: &Place) -> Result<(Standing, bool), StepError> {
+    /// Returns the host's standing by its link, and its service, which has the operator's word.
+    async fn words_about(&self, place: &Place) -> Result<(Standing, Service), StepError> {
         let service = self.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
-        Ok((self.hosts.standing(&place.cell, &place.host).await, service.forced_down))
+        Ok((self.hosts.standing(&place.cell, &place.host).await, service))
     }
 
     /// Returns the availability zone of a host.

@@ -114,6 +114,12 @@ const WALLS: &[Wall] = &[
         spares_tests: true,
     },
     Wall {
+        folder: "src/agent",
+        words: r"\bdb\b|\b\w*Db\b|\bsaga\b|\bservices\b|\bbootstrap\b",
+        instead: "an agent has no path to a database: it asks the controllers of its cell",
+        spares_tests: false,
+    },
+    Wall {
         folder: "crates/host/src",
         words: r"\b(?:un)?seal\(",
         instead: "a host opens with its own key (`key.rs`), and has none of the deployment's",

@@ -2,6 +2,7 @@
 
 mod access;
 mod action_events;
+mod agents;
 mod aggregates_in_placement;
 mod application_credentials;
 mod assisted_volume_snapshots;

@@ -28,7 +28,7 @@ fn cells_show_their_hosts_and_servers() {
         shown.as_object_mut().expect("a host").remove("room");
         let expected = json!({
             "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "disabled_reason": null,
-            "forced_down": false, "standing": {"state": "up"}, "servers": 1,
+            "forced_down": false, "standing": {"state": "up"}, "discovered": false, "servers": 1,
         });
         assert_eq!(shown, expected);
         assert_eq!(cells[1]["host_counts"], json!({"total": 2, "up": 2, "down": 0, "unknown": 0, "disabled": 0, "forced_down": 0}));

@@ -2,6 +2,7 @@
 //! clock.
 
 pub mod action;
+pub mod agent;
 pub mod aggregate;
 pub mod block_device;
 pub mod cancellation;

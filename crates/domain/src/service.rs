@@ -4,7 +4,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::agent::ForcedDown;
 use crate::compute_host::SERVICE_VERSION;
+use crate::standing::Standing;
 
 /// A service on a host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,6 +25,12 @@ pub struct Service {
     pub disabled_reason: Option<String>,
     /// True if an operator vouches that the host is off.
     pub forced_down: bool,
+    /// The moment at which an operator vouched for it last; none of a word that an earlier release wrote down.
+    #[serde(default)]
+    pub forced_down_at: Option<DateTime<Utc>>,
+    /// The moment of the last hello or word of the host's agent; none of a host without an agent.
+    #[serde(default)]
+    pub agent_heard_at: Option<DateTime<Utc>>,
     pub last_seen_up: Option<DateTime<Utc>>,
     pub report_count: i32,
     pub version: i32,
@@ -43,9 +51,19 @@ impl Service {
             disabled: false,
             disabled_reason: None,
             forced_down: false,
+            forced_down_at: None,
+            agent_heard_at: None,
             last_seen_up: None,
             report_count: 0,
             version: SERVICE_VERSION,
+        }
+    }
+
+    /// Returns the standing of the service's host by its link and by the operator's word.
+    pub fn standing(&self, by_link: Standing) -> Standing {
+        match self.forced_down {
+            true => by_link.forced_down(ForcedDown { at: self.forced_down_at }, self.agent_heard_at),
+            false => by_link,
         }
     }
 }

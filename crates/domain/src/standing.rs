@@ -4,6 +4,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::agent::ForcedDown;
 use super::reason::Reason;
 
 /// The standing of a compute host.
@@ -44,10 +45,13 @@ impl Standing {
         matches!(self, Standing::Off(_))
     }
 
-    /// Returns the standing once an operator has forced the host down. A host that takes requests is asked itself.
-    pub fn forced_down(self) -> Standing {
+    /// Returns the standing once an operator has forced the host down. A host that takes requests is asked itself. A host whose agent was heard
+    /// of since, at `heard_at` by the records or when its silence began, may run guests again: the word is about an earlier time.
+    pub fn forced_down(self, word: ForcedDown, heard_at: Option<DateTime<Utc>>) -> Standing {
         match self {
-            Standing::Silent { .. } => Standing::Off(OffBy::Operator),
+            Standing::Silent { since, .. } if word.holds_since(heard_at.map(|heard_at| heard_at.max(since))) => {
+                Standing::Off(OffBy::Operator)
+            }
             other => other,
         }
     }
@@ -61,8 +65,20 @@ mod tests {
     fn only_a_word_turns_silence_into_off() {
         let silent = Standing::Silent { since: DateTime::UNIX_EPOCH, reason: "no connection".into() };
         assert!(!silent.is_up() && !silent.is_off());
-        assert_eq!(silent.forced_down(), Standing::Off(OffBy::Operator));
-        assert_eq!(Standing::Up.forced_down(), Standing::Up, "a host that answers is asked to stop its guests");
-        assert_eq!(Standing::Off(OffBy::Host).forced_down(), Standing::Off(OffBy::Host));
+        let word = ForcedDown { at: None };
+        assert_eq!(silent.forced_down(word, None), Standing::Off(OffBy::Operator));
+        assert_eq!(Standing::Up.forced_down(word, None), Standing::Up, "a host that answers is asked to stop its guests");
+        assert_eq!(Standing::Off(OffBy::Host).forced_down(word, None), Standing::Off(OffBy::Host));
+    }
+
+    #[test]
+    fn an_operators_word_ends_when_the_host_is_heard_again() {
+        let at = |seconds| DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(seconds);
+        let silent = || Standing::Silent { since: at(10), reason: "no connection".into() };
+        let forced = |seconds| ForcedDown { at: Some(at(seconds)) };
+        assert_eq!(silent().forced_down(forced(11), Some(at(5))), Standing::Off(OffBy::Operator));
+        assert_eq!(silent().forced_down(forced(9), Some(at(5))), silent(), "it reported after the word");
+        assert_eq!(silent().forced_down(forced(11), Some(at(12))), silent(), "it said hello after the word");
+        assert_eq!(silent().forced_down(ForcedDown { at: None }, Some(at(5))), silent(), "the word is older than the agent");
     }
 }

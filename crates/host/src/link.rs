@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use cellshift_domain::reason::Reason;
 use cellshift_domain::standing::Standing;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,11 @@ pub enum Delivered<T> {
     Answered(T),
     /// The host works on as many requests as it takes at once: this one is not done.
     Busy,
+    /// The host is starting, or is left down: the message is not done.
+    NotTaken {
+        /// The reason why the host takes no messages.
+        reason: Reason,
+    },
     /// The host's release does not know the message: it is not done.
     NotKnown {
         /// The host's release.
@@ -70,6 +76,7 @@ impl<T> Delivered<T> {
         match self {
             Delivered::Answered(reply) => Ok(reply),
             Delivered::Busy => Err(HostUnreachable::Busy),
+            Delivered::NotTaken { reason } => Err(HostUnreachable::NotDelivered(reason)),
             Delivered::NotKnown { release } => Err(HostUnreachable::NotKnown { release }),
             Delivered::CannotTell => Err(HostUnreachable::Unknown("it cannot tell".into())),
         }

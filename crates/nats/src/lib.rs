@@ -24,12 +24,14 @@ mod questions;
 mod requests;
 mod server;
 pub mod subjects;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod wire;
 
 pub use connection::{Connection, ConnectionError, ConnectionOptions, ConnectionState, Unanswered};
 pub use controllers::{Acceptance, Answers, Arrivals, CellDesk, Controllers};
 pub use link::NatsLink;
-pub use presence::{Admission, HostFacts, LastWord, Presence, Rhythm, Welcome};
+pub use presence::{Admission, HostFacts, LastWord, Place, Presence, Rhythm, Welcome};
 pub use questions::ToControllers;
 pub use server::{HostServer, Quiet};
 pub use subjects::{CellAddress, HostAddress, Life, Name, NameError};

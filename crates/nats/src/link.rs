@@ -67,6 +67,15 @@ impl NatsLink {
         *self.agent.lock() = Agent { life: Some(life), sign: Sign::Report(Instant::now()), moment: self.env.now() };
     }
 
+    /// Takes the accepted life from the records, with the moment at which it was last heard of, and its last word if it has ended. The host is
+    /// silent until it reports, or off by its word. Nothing changes if the link has had a sign of this life.
+    pub fn recall(&self, life: Life, heard_at: DateTime<Utc>, word: Option<LastWord>) {
+        let mut agent = self.agent.lock();
+        if agent.life != Some(life) {
+            *agent = Agent { life: Some(life), sign: word.map_or(Sign::None, Sign::Goodbye), moment: heard_at };
+        }
+    }
+
     /// Notes a report of this life. False if it is not the accepted life, or has said goodbye: then nothing changes.
     pub fn hear(&self, life: Life) -> bool {
         let mut agent = self.agent.lock();
@@ -114,7 +123,8 @@ impl NatsLink {
     fn note_absence(&self, life: Life) {
         let mut agent = self.agent.lock();
         if agent.life == Some(life) && matches!(agent.sign, Sign::Report(_)) {
-            (agent.sign, agent.moment) = (Sign::Absence, self.env.now());
+            // The moment stays: an operator's word may have come between the last report and this.
+            agent.sign = Sign::Absence;
         }
     }
 }
@@ -134,6 +144,7 @@ impl HostLink for NatsLink {
         let agent = self.agent.lock();
         let silent = |reason: Reason| Standing::Silent { since: agent.moment, reason };
         match &agent.sign {
+            Sign::None if agent.life.is_some() => silent(reason!("its agent has not reported since this controller started")),
             Sign::None => silent(reason!("its agent has not said hello")),
             Sign::Report(moment) if moment.elapsed() < self.silent_after => Standing::Up,
             Sign::Report(_) if !self.connection.is_connected() => silent(reason!("there is no connection to the cell's NATS")),

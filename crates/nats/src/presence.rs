@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subscriber;
+pub use cellshift_domain::agent::{LastWord, Place};
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_network::VirtualFunction;
 use cellshift_domain::reason::Reason;
@@ -43,17 +44,11 @@ pub struct Presence {
     pub release: String,
     /// The number of its form of messages ([`PROTOCOL`]).
     pub protocol: u32,
+    /// The agent's data directory; none of an agent that has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The facts.
     pub facts: HostFacts,
-}
-
-/// The last word of an agent that ends in order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum LastWord {
-    /// No guest runs, and none will before an agent of this name has been accepted again: the host is off.
-    NoGuestRuns,
-    /// Guests may run on without their agent.
-    GuestsGoOn,
 }
 
 /// A message on the subjects of hellos and reports.
@@ -130,6 +125,7 @@ pub(crate) struct Announcer {
     pub connection: Arc<Connection>,
     pub address: HostAddress,
     pub life: Life,
+    pub place: Option<Place>,
     pub rhythm: Rhythm,
     pub facts: watch::Receiver<HostFacts>,
     pub admission: watch::Sender<Admission>,
@@ -229,7 +225,8 @@ impl Announcer {
     }
 
     fn presence(&self) -> Presence {
-        Presence { life: self.life, release: RELEASE.to_owned(), protocol: PROTOCOL, facts: self.facts.borrow().clone() }
+        let facts = self.facts.borrow().clone();
+        Presence { life: self.life, release: RELEASE.to_owned(), protocol: PROTOCOL, place: self.place, facts }
     }
 
     fn with_jitter(&self, time: Duration) -> Duration {

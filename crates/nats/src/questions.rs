@@ -39,6 +39,7 @@ impl ToControllers {
         let answer = self.connection.ask(self.address.question(), payload, patience.min(LONGEST_PATIENCE)).await?;
         match decode::<Answer<A>>(&answer.payload) {
             Some(Answer::Word(Delivered::Answered(answer))) => Ok(answer),
+            Some(Answer::Word(Delivered::NotTaken { reason })) => Err(Unanswered::NotDelivered(reason)),
             Some(Answer::Word(Delivered::Busy)) => Err(Unanswered::NotDelivered(reason!("the controllers are busy"))),
             Some(Answer::Word(Delivered::NotKnown { release })) => {
                 Err(Unanswered::NotDelivered(reason!("the controller of release {release} does not know the question")))

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::presence::{Admission, Announcer, HostFacts, LastWord, Rhythm, say_goodbye};
+use crate::presence::{Admission, Announcer, HostFacts, LastWord, Place, Rhythm, say_goodbye};
 use crate::questions::ToControllers;
 use crate::requests::Desk;
 use crate::subjects::{HostAddress, Life};
@@ -30,11 +30,12 @@ pub struct HostServer {
 
 impl HostServer {
     /// Begins a life of the host's agent: listens to its subjects, and says hello as soon as the process is connected. Reports have the
-    /// facts, and one is sent whenever they change.
+    /// facts, and one is sent whenever they change. An agent with a `place` takes over the name from an earlier life in the same place.
     pub async fn start(
         env: Env,
         connection: Arc<Connection>,
         address: HostAddress,
+        place: Option<Place>,
         rhythm: Rhythm,
         facts: watch::Receiver<HostFacts>,
         end: Arc<dyn HostEnd>,
@@ -54,6 +55,7 @@ impl HostServer {
             connection: connection.clone(),
             address: address.clone(),
             life,
+            place,
             rhythm: rhythm.clone(),
             facts,
             admission,

@@ -96,12 +96,26 @@ impl HostDirectory {
 
     /// Waits until no host is starting.
     pub async fn until_started(&self) {
+        self.until(|| !self.hosts.read().values().any(|entry| matches!(entry, HostEntry::Starting { .. }))).await;
+    }
+
+    /// Waits until the host has a link (`open`), or has none. The link to a host that has just died still counts.
+    pub async fn until_open(&self, host: &str, open: bool) {
+        self.until(|| matches!(self.hosts.read().get(host), Some(HostEntry::Open(_))) == open).await;
+    }
+
+    /// Waits until the start of the host has ended: it takes requests, or could not be started.
+    pub async fn until_begun(&self, host: &str) {
+        self.until(|| self.hosts.read().get(host).is_some_and(|entry| !matches!(entry, HostEntry::Starting { .. }))).await;
+    }
+
+    /// Waits until the condition holds, which changes with the hosts' entries.
+    async fn until(&self, holds: impl Fn() -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // Subscribes before the look, so that no change is missed.
             changed.as_mut().enable();
-            let starting = |entry: &HostEntry| matches!(entry, HostEntry::Starting { .. });
-            if !self.hosts.read().values().any(starting) {
+            if holds() {
                 return;
             }
             changed.await;
@@ -188,6 +202,12 @@ impl HostDirectory {
         self.set(host, |before| HostEntry::Starting { since: before.and_then(HostEntry::silent_since).unwrap_or(now) });
     }
 
+    /// Forgets a host that an operator has removed from the cell.
+    pub(in crate::actors) fn removed(&self, host: &str) {
+        self.hosts.write().remove(host);
+        self.changed.notify_waiters();
+    }
+
     fn set(&self, host: &str, entry: impl FnOnce(Option<&HostEntry>) -> HostEntry) {
         let mut hosts = self.hosts.write();
         let entry = entry(hosts.get(host));
@@ -196,7 +216,8 @@ impl HostDirectory {
         self.changed.notify_waiters();
     }
 
-    fn open(&self, host: &str) -> Result<Arc<dyn HostLink>, HostUnreachable> {
+    /// Returns the link to a host, or why it takes no requests.
+    pub fn open(&self, host: &str) -> Result<Arc<dyn HostLink>, HostUnreachable> {
         match self.hosts.read().get(host) {
             Some(HostEntry::Open(link)) => Ok(link.clone()),
             Some(HostEntry::Closed { reason, .. }) => Err(HostUnreachable::NotDelivered(reason.clone())),

@@ -19,6 +19,7 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use super::agents::AgentsHandle;
 use super::hosts_here::HostsHandle;
 use super::supervision::{DeathGuard, supervised};
 use crate::db::cell::{CellDb, CellTxn};
@@ -68,6 +69,8 @@ pub struct CellHandle {
     pub hosts: HostDirectory,
     /// The hosts of the cell that run in this process.
     pub hosts_here: HostsHandle,
+    /// The agents of the cell's hosts.
+    pub agents: AgentsHandle,
     /// The work of a start that the cell's database still lacks.
     setup: Arc<Mutex<Option<Arc<dyn CellSetup>>>>,
 }
@@ -82,7 +85,7 @@ impl CellHandle {
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
         let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host), env));
         let hosts_here = HostsHandle::new(name, hosts.clone(), env);
-        CellHandle { uuid, name: name.to_owned(), db, health, hosts, hosts_here, setup: Arc::default() }
+        CellHandle { uuid, name: name.to_owned(), db, health, hosts, hosts_here, agents: AgentsHandle::default(), setup: Arc::default() }
     }
 
     /// Cuts the power of a host here. See [`HostsHandle::power_off`].

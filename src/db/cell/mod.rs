@@ -5,6 +5,7 @@
 //! `CellDb`.
 
 pub mod actions;
+pub mod agents;
 pub mod audit;
 pub mod block_devices;
 pub mod bundle;

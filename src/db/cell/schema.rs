@@ -226,6 +226,12 @@ diesel::table! {
         last_seen_up -> Nullable<Moment>,
         report_count -> Integer,
         version -> Integer,
+        agent_life -> Nullable<Name>,
+        agent_place -> Nullable<Name>,
+        agent_start -> Nullable<BigInt>,
+        agent_heard_at -> Nullable<Moment>,
+        agent_last_word -> Nullable<Text>,
+        forced_down_at -> Nullable<Moment>,
     }
 }
 

@@ -32,6 +32,8 @@ row! {
         disabled: bool,
         disabled_reason: Option<String>,
         forced_down: bool,
+        forced_down_at: Option<DateTime<Utc>> as Sql,
+        agent_heard_at: Option<DateTime<Utc>> as Sql,
         last_seen_up: Option<DateTime<Utc>> as Sql,
         report_count: i32,
         version: i32,
@@ -209,8 +211,11 @@ impl CellTxn {
     /// Changes a service for an operator.
     pub fn service_change(self, uuid: Uuid, change: ServiceChange) -> CellTxn {
         self.with(move |conn, now| {
-            let row = services::table.filter(services::uuid.eq(Sql(uuid)));
-            match diesel::update(row).set((ServiceColumns::from(change), services::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+            let row = || services::table.filter(services::uuid.eq(Sql(uuid)));
+            if change.forced_down == Some(true) {
+                diesel::update(row()).set(services::forced_down_at.eq(Sql(Some(now)))).execute(conn)?;
+            }
+            match diesel::update(row()).set((ServiceColumns::from(change), services::updated_at.eq(Sql(Some(now))))).execute(conn)? {
                 0 => Err(DbError::NotFound(format!("Service {uuid}"))),
                 _ => Ok(()),
             }

@@ -102,6 +102,16 @@ async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size:
     Ok(body)
 }
 
+/// Returns the cell of a host, also of a host that is mapped to none and was discovered in one.
+async fn cell_of<'a>(catalog: &'a Catalog, host: &str) -> Result<&'a CellHandle, DbError> {
+    match catalog.cell_of_host(host).await {
+        Err(DbError::NotFound(reason)) => {
+            catalog.cells.iter().find(|cell| cell.agents.is_discovered(host)).ok_or(DbError::NotFound(reason))
+        }
+        mapped => mapped,
+    }
+}
+
 /// Returns the cells to ask, the first with the host after which its page begins.
 async fn cells_of<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<(&'a CellHandle, Option<&'a str>)>, ApiError> {
     if let Some(name) = query.cell.as_ref().filter(|name| catalog.cells.iter().all(|cell| cell.name != **name)) {
@@ -109,7 +119,7 @@ async fn cells_of<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<
     }
     let marker = match query.marker.as_deref() {
         None => None,
-        Some(host) => match catalog.cell_of_host(host).await {
+        Some(host) => match cell_of(catalog, host).await {
             Ok(cell) => Some((cell.uuid, host)),
             Err(DbError::NotFound(_)) => return Err(bad_request("The marker is not a host.")),
             Err(error) => return Err(error.into()),
@@ -125,7 +135,7 @@ async fn cells_of<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<
 pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catalog>) -> Answer {
     catalog.allow(&caller, RULE)?;
     let missing = || not_found(format!("Host {name} could not be found.{}", near_host(&catalog, &name)));
-    let cell = match catalog.cell_of_host(&name).await {
+    let cell = match cell_of(&catalog, &name).await {
         Err(DbError::NotFound(_)) => return Err(missing()),
         cell => cell?,
     };
@@ -197,6 +207,8 @@ struct Facts {
     disabled_reason: Option<String>,
     forced_down: bool,
     standing: Standing,
+    /// True if the host is mapped to no cell: its agent has said hello, and it takes no servers.
+    discovered: bool,
     servers: i64,
 }
 
@@ -208,7 +220,8 @@ impl Host {
             disabled: service.disabled,
             disabled_reason: service.disabled_reason.clone(),
             forced_down: service.forced_down,
-            standing: if service.forced_down { standing.forced_down() } else { standing },
+            standing: service.standing(standing),
+            discovered: cell.agents.is_discovered(&service.host),
             servers: *servers,
         };
         Host { name: service.host.clone(), facts: Some(facts), provider: rooms.of(&service.host) }
@@ -243,6 +256,7 @@ impl Host {
             "disabled_reason": facts.and_then(|facts| facts.disabled_reason.as_deref()),
             "forced_down": facts.map(|facts| facts.forced_down),
             "standing": facts.map(|facts| standing(&facts.standing)),
+            "discovered": facts.map(|facts| facts.discovered),
             "servers": facts.map(|facts| facts.servers),
             "room": room,
         })

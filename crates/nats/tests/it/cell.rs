@@ -13,6 +13,7 @@ use cellshift_domain::reason::Reason;
 use cellshift_domain::secret::Secret;
 use cellshift_env::Env;
 use cellshift_host::link::{Delivered, HostEnd, HostLink};
+use cellshift_nats::testkit::{Broker, tls_file};
 use cellshift_nats::{
     Acceptance, Answers, Arrivals, CellDesk, Connection, ConnectionOptions, Controllers, HostFacts, HostServer, LastWord, Life, Name,
     NatsLink, Presence, Rhythm, Welcome,
@@ -21,7 +22,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::broker::{Broker, tls_file};
 use crate::scripted::ScriptedEnd;
 
 /// The time for everything that must come.
@@ -255,7 +255,7 @@ async fn serve(
     end: Arc<dyn HostEnd>,
 ) -> HostServer {
     let place = broker.cell.host(Name::parse(host).unwrap());
-    HostServer::start(Env::system(), connection, place, rhythm, facts, end).await.unwrap()
+    HostServer::start(Env::system(), connection, place, None, rhythm, facts, end).await.unwrap()
 }
 
 /// Starts an agent with this host's end, and returns it with the sender of its facts.

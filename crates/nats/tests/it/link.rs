@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use cellshift_domain::host_protocol::{HostAnswer, HostReply};
 use cellshift_host::link::HostLink;
 use cellshift_host::virt::HostUnreachable;
+use cellshift_nats::testkit::Broker;
 use futures::StreamExt;
 
-use crate::broker::Broker;
 use crate::cell::{Agent, Controller, query, request, until};
 use crate::scripted::Mood;
 

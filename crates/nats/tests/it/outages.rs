@@ -7,10 +7,10 @@ use cellshift_domain::host_protocol::{HostAnswer, HostReply};
 use cellshift_domain::standing::Standing;
 use cellshift_env::Env;
 use cellshift_host::link::HostLink;
+use cellshift_nats::testkit::Broker;
 use cellshift_nats::{Connection, ConnectionOptions, Life};
 use uuid::Uuid;
 
-use crate::broker::Broker;
 use crate::cell::{Agent, Controller, connect, options, query, request, until};
 use crate::link::{assert_not_delivered, assert_unknown};
 use crate::proxy::{Proxy, Way};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use cellshift_domain::standing::{OffBy, Standing};
 use cellshift_host::link::HostLink;
+use cellshift_nats::testkit::Broker;
 use cellshift_nats::{Admission, LastWord, PROTOCOL, RELEASE, Rhythm};
 
-use crate::broker::Broker;
 use crate::cell::{Agent, Controller, connect, facts, quick, request, until};
 use crate::scripted::Mood;
 

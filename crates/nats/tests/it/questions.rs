@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use cellshift_nats::testkit::Broker;
 use cellshift_nats::{ToControllers, Unanswered};
 
-use crate::broker::Broker;
 use crate::cell::{Agent, Controller, connect, until};
 
 const LONG: Duration = Duration::from_secs(30);

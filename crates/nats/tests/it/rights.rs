@@ -7,10 +7,10 @@ use async_nats::{Client, ConnectOptions, Event, ServerError};
 use cellshift_env::Env;
 use cellshift_host::link::HostLink;
 use cellshift_nats::credentials::UserKey;
+use cellshift_nats::testkit::Broker;
 use cellshift_nats::{Connection, ConnectionOptions};
 use parking_lot::Mutex;
 
-use crate::broker::Broker;
 use crate::cell::{Agent, Controller, authority, connect, options, request, until};
 use crate::link::{ParseName, assert_not_delivered};
 

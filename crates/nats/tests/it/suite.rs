@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift_host::link::suite::{Connection, Harness, all};
 use cellshift_host::link::{HostEnd, HostLink};
+use cellshift_nats::testkit::Broker;
 use cellshift_nats::{HostFacts, HostServer, NatsLink};
 use tokio::sync::{Mutex, watch};
 
-use crate::broker::Broker;
 use crate::cell::{Controller, agent_with};
 
 /// Connects a controller and an agent over a server of their own.

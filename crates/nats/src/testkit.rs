@@ -1,25 +1,33 @@
-//! A NATS server of a test, as a child process on a free port of loopback.
+//! A NATS server for tests, as a child process on a free port of loopback (Debian's package `nats-server`).
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use cellshift_nats::config::{AgentUser, ServerConfig, TlsFiles};
-use cellshift_nats::credentials::UserKey;
-use cellshift_nats::{CellAddress, Name};
 use tempfile::TempDir;
 
-use crate::cell::until;
+use crate::config::{AgentUser, ServerConfig, TlsFiles};
+use crate::credentials::UserKey;
+use crate::subjects::{CellAddress, Name};
 
 /// The places of the server's program where it is not on the `PATH`.
 const PLACES: [&str; 3] = ["/usr/sbin/nats-server", "/usr/bin/nats-server", "/usr/local/bin/nats-server"];
+/// The name of the cell, unless the test chooses one. It has a dot, as names may have.
+const CELL: &str = "cell.1";
+/// The pause between two looks whether the server listens.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// The time within which the server listens.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A NATS server with users. It ends with this value.
 pub struct Broker {
     folder: TempDir,
     address: SocketAddr,
     process: Option<Child>,
+    /// The cell that it serves.
     pub cell: CellAddress,
+    /// The key of the controllers.
     pub controllers: UserKey,
     agents: Vec<(Name, UserKey)>,
 }
@@ -27,20 +35,24 @@ pub struct Broker {
 impl Broker {
     /// Starts a server with a user for the controllers and for the agent of each host.
     pub async fn start(hosts: &[&str]) -> Broker {
-        Broker::with(hosts, false).await
+        Broker::of_cell(CELL, hosts).await
+    }
+
+    /// As [`Broker::start`], for a cell with this name.
+    pub async fn of_cell(cell: &str, hosts: &[&str]) -> Broker {
+        Broker::with(cell, hosts, false).await
     }
 
     /// Starts a server that insists on TLS. Its certificate is by `tls/authority.pem`.
     pub async fn with_tls(hosts: &[&str]) -> Broker {
-        Broker::with(hosts, true).await
+        Broker::with(CELL, hosts, true).await
     }
 
-    async fn with(hosts: &[&str], tls: bool) -> Broker {
-        let folder = tempfile::tempdir().unwrap();
-        let agents = hosts.iter().map(|host| (Name::parse(host).unwrap(), UserKey::new().unwrap())).collect();
-        let cell = CellAddress::new(Name::parse("cell.1").unwrap());
-        let address = free_address();
-        let mut broker = Broker { folder, address, process: None, cell, controllers: UserKey::new().unwrap(), agents };
+    async fn with(cell: &str, hosts: &[&str], tls: bool) -> Broker {
+        let folder = tempfile::tempdir().expect("a folder");
+        let agents = hosts.iter().map(|host| (name(host), new_key())).collect();
+        let (cell, address) = (CellAddress::new(name(cell)), free_address());
+        let mut broker = Broker { folder, address, process: None, cell, controllers: new_key(), agents };
         loop {
             broker.write_config(tls);
             broker.start_process();
@@ -66,8 +78,8 @@ impl Broker {
     /// Ends the server's process at once.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
+            process.kill().expect("the server is killed");
+            process.wait().expect("the server ends");
         }
     }
 
@@ -86,11 +98,11 @@ impl Broker {
             controllers: self.controllers.public.clone(),
             agents: agents.collect(),
         };
-        std::fs::write(self.config_file(), config.text().unwrap()).unwrap();
+        std::fs::write(self.config_file(), config.text().expect("a configuration")).expect("a file");
     }
 
     fn start_process(&mut self) {
-        let log = std::fs::File::create(self.folder.path().join("server.log")).unwrap();
+        let log = std::fs::File::create(self.log_file()).expect("a file");
         let mut command = Command::new(program());
         command.arg("-c").arg(self.config_file()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process = Some(command.spawn().expect("nats-server starts"));
@@ -99,19 +111,27 @@ impl Broker {
     /// Returns when the server listens; false if it has ended instead.
     async fn listens(&mut self) -> bool {
         let (address, process) = (self.address, self.process.as_mut().expect("a process"));
-        let mut has_ended = false;
-        until("the server listens", || {
-            has_ended = process.try_wait().unwrap().is_some();
-            has_ended || TcpStream::connect(address).is_ok()
-        })
-        .await;
-        let log = std::fs::read_to_string(self.folder.path().join("server.log")).unwrap();
+        let looking = async {
+            loop {
+                let has_ended = process.try_wait().expect("the process is looked at").is_some();
+                if has_ended || TcpStream::connect(address).is_ok() {
+                    return has_ended;
+                }
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
+        };
+        let has_ended = tokio::time::timeout(PATIENCE, looking).await.expect("the server listens");
+        let log = std::fs::read_to_string(self.log_file()).expect("a log");
         assert!(!has_ended || log.contains("address already in use"), "{log}");
         !has_ended
     }
 
     fn config_file(&self) -> PathBuf {
         self.folder.path().join("nats.conf")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("server.log")
     }
 }
 
@@ -121,13 +141,21 @@ impl Drop for Broker {
     }
 }
 
-/// Returns a file for TLS.
+/// Returns a file for TLS: `authority.pem` has signed `server.pem`, whose key is `server.key`.
 pub fn tls_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
 }
 
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port")
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+fn new_key() -> UserKey {
+    UserKey::new().expect("a key")
 }
 
 fn program() -> PathBuf {

@@ -1,0 +1,86 @@
+//! A host's way upwards in an agent: questions go to the controllers over NATS, and the bytes of images over HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cellshift_nats::ToControllers;
+use parking_lot::RwLock;
+use uuid::Uuid;
+
+use super::config::AgentImage;
+use super::images::{ImageClient, TicketSource};
+use crate::actors::compute_host::Upward;
+use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, ImageTicket, NeighbourError, QuestionAnswer};
+use crate::domain::reason;
+use crate::env::streams::{ByteStream, Keep};
+
+/// The time limit of an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The questions of a host. They reach the controllers while these accept the host's agent; before and after nobody would know who asks.
+#[derive(Default)]
+pub struct Questions {
+    controllers: RwLock<Option<ToControllers>>,
+}
+
+impl Questions {
+    /// Lets questions go to the controllers, which have accepted the agent.
+    pub fn lead_to(&self, controllers: ToControllers) {
+        *self.controllers.write() = Some(controllers);
+    }
+
+    /// Lets questions go nowhere, because the controllers do not accept the agent.
+    pub fn withdraw(&self) {
+        *self.controllers.write() = None;
+    }
+
+    /// Asks a controller, and waits for the answer for a bounded time.
+    pub async fn ask(&self, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
+        let controllers = self.controllers.read().clone();
+        let controllers =
+            controllers.ok_or_else(|| NeighbourError::Unavailable(reason!("no controller has accepted the agent of this host")))?;
+        let answer = controllers.ask(question, PATIENCE).await;
+        answer.unwrap_or_else(|error| Err(NeighbourError::Unavailable(reason!("the controllers do not answer the host: {error}"))))
+    }
+}
+
+#[async_trait]
+impl TicketSource for Questions {
+    async fn ticket(&self, image: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+        match self.ask(HostQuestion::ImageTicket { image_id: image, write }).await? {
+            QuestionAnswer::ImageTicket(ticket) => Ok(ticket),
+            other => Err(NeighbourError::Unavailable(reason!("{other:?} is no ticket"))),
+        }
+    }
+}
+
+/// The way upwards of one host.
+pub struct AgentUpward {
+    questions: Arc<Questions>,
+    images: ImageClient,
+}
+
+impl AgentUpward {
+    /// Makes the way of the host that asks these questions. It gets images by tickets of its own.
+    pub fn new(questions: Arc<Questions>, image: &AgentImage) -> AgentUpward {
+        let images = ImageClient::new(questions.clone(), image.bytes_per_second());
+        AgentUpward { questions, images }
+    }
+}
+
+#[async_trait]
+impl Upward for AgentUpward {
+    /// The asker is the host that the connection speaks for, whatever the value says.
+    async fn ask(&self, _: &Asker, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
+        self.questions.ask(question).await
+    }
+
+    async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+        self.images.download(image).await
+    }
+
+    async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
+        self.images.upload(image, data, keep).await
+    }
+}
