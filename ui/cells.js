@@ -93,7 +93,7 @@ function cellFacts(cell, place, drains) {
 
 function hostRow(host) {
   const left = free(host);
-  return [hostLink(host.name), host.cell, host.availability_zone, [state(host.state), host.forced_down ? " forced" : ""],
+  return [hostLink(host.name), host.cell, host.availability_zone, [state(host.state), host.discovered ? " discovered" : host.forced_down ? " forced" : ""],
     host.status ? state(host.status) : "–", host.servers === null ? "?" : String(host.servers),
     left === null ? "?" : `${Math.round((1 - left) * 100)} %`];
 }

@@ -70,6 +70,8 @@ pub struct AgentsStart {
     pub connection: Arc<Connection>,
     /// Records hosts.
     pub recorder: Arc<dyn HostRecorder>,
+    /// The hosts that are mapped to the cell.
+    pub hosts: Vec<String>,
     /// The options.
     pub options: AgentsOptions,
 }
@@ -392,6 +394,8 @@ fn start_agents(
     (handle, heard): (&CellHandle, &HostsHeardBy),
     (children, home): (&mut Children<Agents>, Home),
 ) {
+    // At once, because the conductor waits for starting hosts.
+    start.hosts.iter().for_each(|host| handle.hosts.starting(host));
     let agents_parts = AgentsParts {
         env: parts.env.clone(),
         cell: handle.clone(),

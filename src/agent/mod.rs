@@ -141,8 +141,9 @@ async fn assemble(
     rhythm: Rhythm,
 ) -> Result<(HostAgent, HostsHereParts), AgentError> {
     let address = CellAddress::new(Name::parse(&config.cell)?).host(Name::parse(&host.name)?);
-    let connecting = config.nats.with_key(&host.key).connect(env, host.name.clone(), address.inbox());
-    let connection = connecting.await.map_err(|error| AgentError::Nats { host: host.name.clone(), error })?;
+    let nats = config.nats.with_key(&host.key);
+    let connection = nats.connect(env, host.name.clone(), address.inbox()).await;
+    let connection = connection.map_err(|error| AgentError::Nats { host: host.name.clone(), error })?;
     let handle = HostsHandle::new(&config.cell, hosts.clone(), env);
     let questions = Arc::new(Questions::default());
     let spec = spec(config, &host.name);

@@ -105,10 +105,19 @@ pub struct CellPlan {
     pub dir: PathBuf,
     /// The hosts that run in this process, ordered by name; none in cell0.
     pub hosts: Vec<String>,
-    /// Records the hosts whose agents report; none in a cell whose hosts run in this process.
-    pub agents: Option<Arc<dyn HostRecorder>>,
+    /// Set if the cell's hosts are agents.
+    pub agents: Option<AgentsPlan>,
     /// Set if its database does not answer: the setup to do later.
     pub silent: Option<Silent>,
+}
+
+/// The agents of a cell.
+#[derive(Clone)]
+pub struct AgentsPlan {
+    /// The hosts that are mapped to the cell, ordered by name.
+    pub hosts: Vec<String>,
+    /// Records the hosts that report.
+    pub recorder: Arc<dyn HostRecorder>,
 }
 
 /// All stored parts, opened; nothing runs yet.

@@ -375,7 +375,7 @@ async fn a_cell_of_agents_has_the_hosts_that_report() {
     let facts = HostFacts { driver: "simulated".to_owned(), capacity, traits, functions: Vec::new() };
     let mut host = ReportedHost { name: "cell1-host9".to_owned(), facts };
     cloud.api.map_hosts(vec![host.name.clone()], cell.uuid).await.unwrap();
-    let recorder = cell.agents.clone().unwrap();
+    let recorder = cell.agents.clone().unwrap().recorder;
     for vcpu in [12, 12, 24] {
         host.facts.capacity.vcpu = vcpu;
         recorder.record(std::slice::from_ref(&host)).await.unwrap();

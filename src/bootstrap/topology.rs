@@ -10,8 +10,7 @@ use super::agents;
 use super::cell_setup::Setup;
 use super::deployment::Deployment;
 use super::host_records::{AgentRecorder, HostRecords, RecordedHost};
-use super::{BootstrapError, CellPlan, Services};
-use crate::actors::agents::HostRecorder;
+use super::{AgentsPlan, BootstrapError, CellPlan, Services};
 use crate::actors::cell::Silent;
 use crate::config::{Config, Preset};
 use crate::db::api::ApiDb;
@@ -223,9 +222,10 @@ impl Opener<'_> {
             placement: services.placement.clone(),
             api: api.clone(),
         };
-        let agents = self.agents_of(&name, &records).await?;
-        // Agents report their own hosts.
-        let hosts = if agents.is_some() { Vec::new() } else { hosts };
+        let (hosts, agents) = match config.nats.contains_key(&name) {
+            true => (Vec::new(), Some(self.agents_of(&name, hosts, &records).await?)),
+            false => (hosts, None),
+        };
         let here = hosts.iter().map(|host| RecordedHost::simulated(&config.compute, host.clone())).collect();
         let setup = Setup { records, hosts: here, note: deployment.note_for(api, uuid) };
         // A cell that has just not answered a look is not waited for again.
@@ -241,13 +241,11 @@ impl Opener<'_> {
         Ok(CellPlan { uuid, name, db, dir, hosts, agents, silent })
     }
 
-    /// Returns what records the hosts of a cell with agents; none for a cell whose hosts run here.
-    async fn agents_of(&self, cell: &str, records: &HostRecords) -> Result<Option<Arc<dyn HostRecorder>>, BootstrapError> {
-        if !self.config.nats.contains_key(cell) {
-            return Ok(None);
-        }
+    /// Returns the agents of a cell with these mapped hosts.
+    async fn agents_of(&self, cell: &str, hosts: Vec<String>, records: &HostRecords) -> Result<AgentsPlan, BootstrapError> {
         let (config, name) = (self.config.clone(), cell.to_owned());
         self.env.run_blocking(move || agents::mark(&config, &name)).await?;
-        Ok(Some(Arc::new(AgentRecorder { records: records.clone(), patience: self.config.cells.timeout.duration() })))
+        let recorder = AgentRecorder { records: records.clone(), patience: self.config.cells.timeout.duration() };
+        Ok(AgentsPlan { hosts, recorder: Arc::new(recorder) })
     }
 }

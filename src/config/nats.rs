@@ -30,7 +30,7 @@ pub struct Nats {
     pub authorities: Option<PathBuf>,
 }
 
-/// The reason why no connection to NATS can be tried. Each but the last begins with the key in the table.
+/// The reason why no connection to NATS can be tried. Each begins with the key in the table.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
     /// The key cannot be used.

@@ -50,6 +50,7 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("diesel", &["db"]),
     ("actix", &["actors"]),
     ("actix_web", &["http"]),
+    ("cellshift_nats", &["actors"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
     ("cellshift_web", &["http"]),

@@ -13,6 +13,7 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::domain::agent::{AgentRecord, Decision, Hello};
+use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::domain::service::Service;
 use crate::env::Env;
@@ -73,7 +74,7 @@ impl Book {
     /// Decides on a hello, and opens the link to the life if it is accepted.
     pub async fn decide(&self, host: &Name, presence: &Presence) -> Result<Welcome, DbError> {
         if self.is_of_another_cell(host.as_str()).await? {
-            log::warn!(host = host.as_str(); "an agent of cell {} says hello as host {host}, and the host is in another cell", self.cell());
+            self.tell_misplaced(host.as_str());
             return Ok(Welcome::CannotTell);
         }
         let service = Service::new(self.env.uuid(), host.as_str(), COMPUTE, self.cell(), self.env.now());
@@ -113,20 +114,45 @@ impl Book {
         Ok(record.and_then(|record| record.accepted).is_some_and(|accepted| accepted.life == life.id()))
     }
 
-    /// Opens the links to all hosts that have had an agent. Each is silent until it reports, or off by its last word.
+    /// Makes the links to all hosts that have had an agent. The link to an agent that has ended is open at once, and says so; the others wait for
+    /// the first report. Mapped hosts that never had an agent are silent.
     pub async fn recall(&self) -> Result<(), DbError> {
         let records = self.ask(self.cell.db.agents()).await?;
         let cells = self.cells_of_hosts().await?;
         for record in &records {
             let Some((host, accepted)) = Name::parse(&record.host).ok().zip(record.accepted) else { continue };
+            let is_new = self.handle().link(host.as_str()).is_none();
             let link = self.link(&host);
             link.recall(Life::new(accepted.life), accepted.heard_at, accepted.last_word);
-            self.cell.hosts.opened(host.as_str(), link);
+            match accepted.last_word {
+                None if is_new => self.handle().await_report(host.as_str()),
+                None => {}
+                Some(_) => self.cell.hosts.opened(host.as_str(), link),
+            }
             if !cells.contains_key(host.as_str()) {
                 self.handle().discover(host.as_str());
             }
         }
+        for host in cells.iter().filter(|(_, cell)| **cell == self.cell.uuid).map(|(host, _)| host) {
+            if self.handle().link(host).is_none() {
+                self.cell.hosts.closed(host, reason!("its agent has not said hello"));
+            }
+        }
         Ok(())
+    }
+
+    /// Opens the link to a host if it has waited for the host's first report.
+    pub fn open_awaited(&self, host: &str) {
+        if let (true, Some(link)) = (self.handle().end_awaiting(host), self.handle().link(host)) {
+            self.cell.hosts.opened(host, link);
+        }
+    }
+
+    /// Opens the links that wait: each host that has not reported in time is silent.
+    pub fn open_all_awaited(&self) {
+        for host in self.handle().awaited() {
+            self.open_awaited(&host);
+        }
     }
 
     /// Looks up the lives that report, and that this process has not accepted.
@@ -161,7 +187,7 @@ impl Book {
         for (name, facts) in due {
             match cells.get(&name) {
                 Some(cell) if *cell == self.cell.uuid => hosts.push(ReportedHost { name, facts }),
-                Some(_) => log::warn!(host = name.as_str(); "host {name} has an agent in cell {}, and is in another cell", self.cell()),
+                Some(_) => self.tell_misplaced(&name),
                 None if self.handle().discover(&name) => {
                     log::info!(host = name.as_str(); "host {name} is discovered in cell {}; it takes servers once it is enrolled", self.cell());
                 }
@@ -191,12 +217,21 @@ impl Book {
         Ok(())
     }
 
+    /// Says once that a host of another cell has an agent here.
+    fn tell_misplaced(&self, host: &str) {
+        if self.handle().misplace(host) {
+            log::error!(host = host; "host {host} has an agent in cell {}, and is in another cell: the agent gets no requests", self.cell());
+        }
+    }
+
     /// Notes that the life is accepted and has been heard of.
     fn welcome(&self, host: &Name, life: Life) {
         let link = self.link(host);
         if link.hear(life) {
+            self.open_awaited(host.as_str());
             return;
         }
+        self.handle().end_awaiting(host.as_str());
         link.accept(life);
         log::info!(host = host.as_str(); "the agent of host {host} is accepted with life {life}");
         self.cell.hosts.opened(host.as_str(), link);

@@ -40,7 +40,10 @@ impl Arrivals for Desk {
     fn here(&self, host: &Name, presence: Presence) {
         let handle = self.book.handle();
         match handle.link(host.as_str()) {
-            Some(link) if link.hear(presence.life) => handle.note(host.as_str(), presence.facts),
+            Some(link) if link.hear(presence.life) => {
+                self.book.open_awaited(host.as_str());
+                handle.note(host.as_str(), presence.facts);
+            }
             _ => handle.strange(host.as_str(), presence),
         }
     }

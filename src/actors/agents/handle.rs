@@ -22,8 +22,12 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     links: BTreeMap<String, Arc<NatsLink>>,
+    /// The hosts whose links wait for the first report, or for the end of the time for it.
+    awaited: BTreeSet<String>,
     /// The hosts that no cell has.
     discovered: BTreeSet<String>,
+    /// The hosts that another cell has.
+    misplaced: BTreeSet<String>,
     /// The facts that are to be recorded.
     due: BTreeMap<String, HostFacts>,
     /// The facts as they were recorded last.
@@ -48,6 +52,21 @@ impl AgentsHandle {
         self.0.known.lock().links.entry(host.to_owned()).or_insert_with(|| Arc::new(make())).clone()
     }
 
+    /// Notes that the link to a host is not open before the host reports.
+    pub(super) fn await_report(&self, host: &str) {
+        self.0.known.lock().awaited.insert(host.to_owned());
+    }
+
+    /// Notes that the link to a host need not wait any more. True if it waited.
+    pub(super) fn end_awaiting(&self, host: &str) -> bool {
+        self.0.known.lock().awaited.remove(host)
+    }
+
+    /// Returns the hosts whose links wait.
+    pub(super) fn awaited(&self) -> BTreeSet<String> {
+        self.0.known.lock().awaited.clone()
+    }
+
     /// Returns the names of all hosts with a link.
     pub(super) fn linked(&self) -> Vec<String> {
         self.0.known.lock().links.keys().cloned().collect()
@@ -57,7 +76,9 @@ impl AgentsHandle {
     pub(super) fn forget(&self, host: &str) {
         let mut known = self.0.known.lock();
         known.links.remove(host);
+        known.awaited.remove(host);
         known.discovered.remove(host);
+        known.misplaced.remove(host);
         known.due.remove(host);
         known.recorded.remove(host);
     }
@@ -96,6 +117,11 @@ impl AgentsHandle {
     /// Notes that the host is mapped to no cell. True if that is new.
     pub(super) fn discover(&self, host: &str) -> bool {
         self.0.known.lock().discovered.insert(host.to_owned())
+    }
+
+    /// Notes that another cell has the host. True if that is new.
+    pub(super) fn misplace(&self, host: &str) -> bool {
+        self.0.known.lock().misplaced.insert(host.to_owned())
     }
 
     /// Keeps a report of a life that this process has not accepted, until somebody looks it up.

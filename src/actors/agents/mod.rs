@@ -32,6 +32,8 @@ pub use handle::AgentsHandle;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// The pause between two looks whether discovered hosts have been mapped.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// The time that known agents have for their first report to a controller that has started, before their hosts count as silent.
+const FIRST_REPORT_WITHIN: Duration = Duration::from_secs(4);
 /// The pause between two looks whether hosts have been removed.
 const REMOVED_AFTER: Duration = Duration::from_secs(30);
 
@@ -69,7 +71,7 @@ impl AgentsParts {
         }
     }
 
-    /// Opens the links to known hosts, and begins to receive. Returns when both are done, however long the cell's database is away.
+    /// Makes the links to known hosts, and begins to receive. Returns when both are done, however long the cell's database is away.
     async fn begin(self) -> Controllers {
         let book = self.book();
         while let Err(error) = book.recall().await {
@@ -105,6 +107,12 @@ async fn keep(book: Book) {
     }
 }
 
+/// Ends the wait for first reports.
+async fn end_awaiting(book: Book) {
+    sleep(FIRST_REPORT_WITHIN).await;
+    book.open_all_awaited();
+}
+
 /// Closes the links to removed hosts.
 async fn forget(book: Book) {
     loop {
@@ -138,6 +146,7 @@ impl Actor for Agents {
             actor.controllers = Some(controllers);
             let book = actor.parts.book();
             ctx.spawn(keep(book.clone()).into_actor(actor));
+            ctx.spawn(end_awaiting(book.clone()).into_actor(actor));
             ctx.spawn(forget(book).into_actor(actor));
         }));
     }

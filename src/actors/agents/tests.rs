@@ -42,6 +42,7 @@ impl HostRecorder for Recorder {
 /// Answers each question with the same words.
 struct SameAnswer;
 
+const QUESTION: HostQuestion = HostQuestion::MayRun { server: Uuid::nil() };
 const ANSWER: QuestionAnswer = QuestionAnswer::MayRun(Some((3, 4)));
 
 #[async_trait]
@@ -222,15 +223,15 @@ async fn a_name_passes_on_by_a_word_and_not_by_silence() {
     let (first, _facts) = stage.agent(place(7, 1)).await;
     let life = first.life();
     until_up(&cell).await;
-    let asked = || first.to_controllers().ask::<_, Told>(HostQuestion::MayRun { server: Uuid::nil() }, DEADLINE);
-    assert_eq!(asked().await.unwrap(), Ok(ANSWER));
+    let answer = first.to_controllers().ask::<_, Told>(QUESTION, DEADLINE).await.unwrap();
+    assert_eq!(answer, Ok(ANSWER));
 
     // The second agent has the first one's key, and another directory.
     let (second, _others) = stage.agent(place(8, 1)).await;
     let mut admission = second.admission();
     let refused = admission.wait_for(|admission| matches!(admission, Admission::Refused { .. })).await.unwrap().clone();
     assert_eq!(refused, Admission::Refused { by: life });
-    let unanswered = second.to_controllers().ask::<_, Told>(HostQuestion::MayRun { server: Uuid::nil() }, DEADLINE).await;
+    let unanswered = second.to_controllers().ask::<_, Told>(QUESTION, DEADLINE).await;
     assert!(unanswered.is_err(), "{unanswered:?}");
 
     drop(first);
