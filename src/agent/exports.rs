@@ -1,5 +1,5 @@
-//! The exports of an agent's hosts (disks and memory that move within the cell), as hosts of other agents read them over HTTP. The right is a
-//! ticket that the host gives through a controller.
+//! The exports of an agent's hosts (disks and memory that move within the cell), as hosts of other agents read them over HTTP. The right is
+//! a ticket that the host gives through a controller.
 
 #[cfg(test)]
 mod tests;

@@ -21,13 +21,13 @@ pub trait Upward: Send + Sync {
     /// Stores the bytes of an image that has none yet. Returns their SHA-256 in hex. [`NeighbourError::Conflict`] if it has its bytes.
     async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError>;
 
-    /// Reads a disk, or the memory, that another host of the cell has exported of a server. None if it lies in the cell's transfer area, which
-    /// hosts of one process share.
+    /// Reads a disk, or the memory, that another host of the cell has exported of a server. None if the export lies in a transfer area that
+    /// both hosts share, as those of one process do.
     async fn export(&self, _source: &str, _server: Uuid, _part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {
         Ok(None)
     }
 
-    /// Gives another host of the cell a ticket for what this host has exported of a server. None if the other one reads the transfer area itself.
+    /// Gives another host of the cell a ticket for what this host has exported of a server. None if both hosts share the transfer area.
     fn export_ticket(&self, _reader: &Asker, _server: Uuid) -> Result<Option<ExportTicket>, NeighbourError> {
         Ok(None)
     }
