@@ -14,7 +14,7 @@ use super::address::Address;
 use super::agents::{Agents, AgentsOptions, AgentsParts, HostRecorder};
 use super::arbiters::{Arbiters, Home};
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, Silent};
-use super::compute_host::tickets::Tickets;
+use super::compute_host::tickets::{IMAGES, Tickets};
 use super::compute_host::{HostServices, Upward};
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::death_count::DeathsByKind;
@@ -247,7 +247,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let upward = services_of_hosts(&parts, facts);
+        let upward = services_of_hosts(&parts, facts, &hosts);
         let tickets = upward.tickets.clone();
         let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
         let (cell_children, hosts_here, agents) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
@@ -329,9 +329,15 @@ fn world_of(
 }
 
 /// Returns what answers the hosts' questions.
-fn services_of_hosts(parts: &Parts, facts: HostFacts) -> HostServices {
-    let tickets = Arc::new(Tickets::new(parts.env.clone(), &parts.agents_endpoint));
-    HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts), tickets }
+fn services_of_hosts(parts: &Parts, facts: HostFacts, hosts: &CellHosts) -> HostServices {
+    let folder = format!("{}{IMAGES}", parts.agents_endpoint.trim_end_matches('/'));
+    HostServices {
+        images: parts.images.clone(),
+        network: parts.network.clone(),
+        owners: Arc::new(facts),
+        hosts: Arc::new(hosts.clone()),
+        tickets: Arc::new(Tickets::new(parts.env.clone(), folder)),
+    }
 }
 
 /// Returns the hosts of all cells.

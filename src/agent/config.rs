@@ -1,6 +1,7 @@
 //! The configuration of an agent, as TOML (`cellshift compute --config FILE`). An unknown key or a bad value stops the start, with the key's
 //! name.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use cellshift_nats::Name;
@@ -43,6 +44,9 @@ pub struct AgentConfig {
     /// The bytes of images.
     #[serde(default, skip_serializing_if = "is_default")]
     pub image: AgentImage,
+    /// The disks that move between the hosts of the cell.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transfer: AgentTransfer,
     /// Deliberate faults.
     #[serde(default, skip_serializing_if = "is_default")]
     pub chaos: AgentChaos,
@@ -98,6 +102,19 @@ impl AgentImage {
     }
 }
 
+/// The place at which hosts of other agents of the cell read disks that move to them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentTransfer {
+    /// The address and port to listen on; port 0 is one that the system chooses. Without it the agents of a cell must share the directory
+    /// `cells/CELL/transfer` of their data directories.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// The URL under which other agents reach it, such as `http://10.0.0.2:8776`; without TLS. If unset, the address of `listen`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+}
+
 /// Deliberate faults in an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -118,6 +135,7 @@ impl AgentConfig {
             nats,
             compute: Compute::default(),
             image: AgentImage::default(),
+            transfer: AgentTransfer::default(),
             chaos: AgentChaos::default(),
             log: Log::default(),
         }
@@ -158,6 +176,14 @@ impl AgentConfig {
         if let Some((key, must_be)) = self.nats.without_key().misfit() {
             return refuse(true, &format!("nats.{key}"), must_be);
         }
+        let transfer = &self.transfer;
+        let unreached = transfer.endpoint.is_none() && transfer.listen.is_some_and(|address| address.ip().is_unspecified());
+        refuse(unreached, "transfer.endpoint", "the URL under which other agents reach transfer.listen")?;
+        refuse(
+            !transfer.endpoint.as_deref().is_none_or(validate::is_plain_endpoint),
+            "transfer.endpoint",
+            "a URL such as http://10.0.0.2:8776",
+        )?;
         refuse(self.image.max_mib_per_second > MAX_MIB_PER_SECOND, "image.max_mib_per_second", "at most 1000000, or 0 for no limit")?;
         validate::check(&self.shared())
     }
@@ -226,6 +252,7 @@ mod tests {
         config.compute.vcpus = 3;
         config.compute.latency_ms.insert(crate::virt::hypervisor::Operation::Start, 5);
         config.image.max_mib_per_second = 7;
+        config.transfer.listen = Some("10.0.0.2:8776".parse().unwrap());
         config.chaos.trials = true;
         config.shutdown_grace = Seconds::millis(1500);
         config.hosts.push(AgentHost { name: "cell1-host2".to_owned(), key: "/etc/2.nk".into() });
@@ -247,6 +274,8 @@ mod tests {
             (with("[compute]\nvcpus = 0"), "compute.vcpus must be at least 1"),
             (with("[compute]\nram_allocation_ratio = -1.0"), "compute.ram_allocation_ratio must be a number above 0"),
             (with("[image]\nmax_mib_per_second = 1000001"), "image.max_mib_per_second must be at most 1000000"),
+            (with("[transfer]\nlisten = \"0.0.0.0:1\""), "transfer.endpoint must be the URL under which"),
+            (with("[transfer]\nendpoint = \"https://a\""), "transfer.endpoint must be a URL such as http://10.0.0.2:8776"),
             (with("[log]\nlevel = \"loud\""), "log.level must be"),
         ];
         for (refusal, expected) in refusals {

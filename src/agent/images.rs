@@ -91,6 +91,11 @@ impl ImageClient {
         ImageClient { tickets, http: http.build().unwrap_or_default(), allowance: Arc::new(Allowance::new(bytes_per_second)), patience }
     }
 
+    /// Returns a client with other tickets, which shares this one's rate.
+    pub fn with_tickets(&self, tickets: Arc<dyn TicketSource>) -> ImageClient {
+        ImageClient { tickets, ..self.clone() }
+    }
+
     /// Reads the bytes of an image that has its bytes. A transfer that is cut goes on where it broke off, if need be with another ticket.
     /// The stream ends with an error if nothing comes for too long, or if the bytes are not those of the image's record.
     pub async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {

@@ -7,6 +7,7 @@
 
 pub mod config;
 mod end;
+pub mod exports;
 mod host;
 pub mod images;
 mod place;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
+use cellshift_host::TRANSFER_AREA;
 use cellshift_nats::{CellAddress, HostFacts, Name, NameError, Rhythm};
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -27,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use self::config::{AgentConfig, AgentHost};
+use self::exports::Exports;
 use self::host::HostAgent;
 use self::root::Root;
 use self::upward::{AgentUpward, Questions};
@@ -49,6 +52,9 @@ pub enum AgentError {
     /// A name cannot stand in a subject.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// Others cannot read the hosts' exports.
+    #[error("transfer.listen: the agent cannot listen there: {0}")]
+    Transfer(std::io::Error),
     /// A host's connection cannot be tried.
     #[error("host {host}: {error}")]
     Nats {
@@ -77,8 +83,9 @@ impl Agent {
         let roster = Roster::default();
         let (stopping, stops) = watch::channel(false);
         let (mut agents, mut supervised) = (Vec::new(), Vec::new());
+        let exports = listen(config, &env)?;
         for host in &config.hosts {
-            let (agent, parts) = assemble(config, host, (&env, &hosts, &roster), rhythm.clone()).await?;
+            let (agent, parts) = assemble(config, host, (&env, &hosts, &roster, exports.as_ref()), rhythm.clone()).await?;
             supervised.push((host.name.clone(), parts));
             agents.push(agent);
         }
@@ -130,7 +137,7 @@ impl Drop for Agent {
 async fn assemble(
     config: &AgentConfig,
     host: &AgentHost,
-    (env, hosts, roster): (&Env, &HostDirectory, &Roster),
+    (env, hosts, roster, exports): (&Env, &HostDirectory, &Roster, Option<&Arc<Exports>>),
     rhythm: Rhythm,
 ) -> Result<(HostAgent, HostsHereParts), AgentError> {
     let address = CellAddress::new(Name::parse(&config.cell)?).host(Name::parse(&host.name)?);
@@ -147,7 +154,7 @@ async fn assemble(
         dir: cell_dir(&config.data_dir, &config.cell),
         hosts: vec![spec],
         options: options(config),
-        upward: Arc::new(AgentUpward::new(questions.clone(), &config.image)),
+        upward: Arc::new(AgentUpward::new(questions.clone(), &config.image, exports.cloned())),
         hypervisors: of_deployment(config.deployment, simulated_hypervisors()),
         escalations: None,
         roster: roster.clone(),
@@ -164,6 +171,14 @@ async fn assemble(
         grace: config.shutdown_grace.duration(),
     };
     Ok((agent, parts))
+}
+
+/// Begins to serve the exports of the hosts, if the configuration says where. The server ends with the process.
+fn listen(config: &AgentConfig, env: &Env) -> Result<Option<Arc<Exports>>, AgentError> {
+    let area = cell_dir(&config.data_dir, &config.cell).join(TRANSFER_AREA);
+    let Some((exports, server)) = Exports::listen(&config.transfer, area, env).map_err(AgentError::Transfer)? else { return Ok(None) };
+    actix::spawn(server);
+    Ok(Some(exports))
 }
 
 /// Returns the directory of the cell's hosts, as a controller has it.

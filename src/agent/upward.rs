@@ -9,9 +9,11 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use super::config::AgentImage;
+use super::exports::Exports;
 use super::images::{ImageClient, TicketSource};
 use crate::actors::compute_host::Upward;
-use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, ImageTicket, NeighbourError, QuestionAnswer};
+use crate::domain::guest::DiskPart;
+use crate::domain::host_protocol::{Asker, ExportTicket, HostQuestion, ImageBytes, ImageTicket, NeighbourError, QuestionAnswer};
 use crate::domain::reason;
 use crate::env::streams::{ByteStream, Keep};
 
@@ -55,17 +57,47 @@ impl TicketSource for Questions {
     }
 }
 
+/// The tickets for one part of what another host has exported.
+struct ExportTickets {
+    questions: Arc<Questions>,
+    source: String,
+    part: DiskPart,
+}
+
+impl ExportTickets {
+    /// Asks the source for a ticket. None if the hosts share the transfer area.
+    async fn ask(&self, server: Uuid) -> Result<Option<ExportTicket>, NeighbourError> {
+        match self.questions.ask(HostQuestion::ExportTicket { server, source: self.source.clone() }).await? {
+            QuestionAnswer::ExportTicket(ticket) => Ok(ticket),
+            other => Err(NeighbourError::Unavailable(reason!("{other:?} is no ticket"))),
+        }
+    }
+}
+
+#[async_trait]
+impl TicketSource for ExportTickets {
+    async fn ticket(&self, server: Uuid, _: bool) -> Result<ImageTicket, NeighbourError> {
+        let ticket = self.ask(server).await?;
+        let ticket = ticket.ok_or_else(|| NeighbourError::Unavailable(reason!("host {} gives no tickets any more", self.source)))?;
+        let DiskPart { name, size, sha256 } = self.part.clone();
+        let bytes = ImageBytes { size: Some(size), sha256: Some(sha256) };
+        Ok(ImageTicket { url: format!("{}/{name}", ticket.url), secret: ticket.secret, bytes })
+    }
+}
+
 /// The way upwards of one host.
 pub struct AgentUpward {
     questions: Arc<Questions>,
     images: ImageClient,
+    /// The exports of the agent's hosts; none if it listens nowhere.
+    exports: Option<Arc<Exports>>,
 }
 
 impl AgentUpward {
     /// Makes the way of the host that asks these questions. It gets images by tickets of its own.
-    pub fn new(questions: Arc<Questions>, image: &AgentImage) -> AgentUpward {
+    pub fn new(questions: Arc<Questions>, image: &AgentImage, exports: Option<Arc<Exports>>) -> AgentUpward {
         let images = ImageClient::new(questions.clone(), image.bytes_per_second());
-        AgentUpward { questions, images }
+        AgentUpward { questions, images, exports }
     }
 }
 
@@ -82,5 +114,18 @@ impl Upward for AgentUpward {
 
     async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
         self.images.upload(image, data, keep).await
+    }
+
+    async fn export(&self, source: &str, server: Uuid, part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {
+        let tickets = ExportTickets { questions: self.questions.clone(), source: source.to_owned(), part: part.clone() };
+        if tickets.ask(server).await?.is_none() {
+            return Ok(None);
+        }
+        let (_, data) = self.images.with_tickets(Arc::new(tickets)).download(server).await?;
+        Ok(Some(data))
+    }
+
+    fn export_ticket(&self, reader: &Asker, server: Uuid) -> Result<Option<ExportTicket>, NeighbourError> {
+        self.exports.as_ref().map(|exports| exports.ticket(reader, server)).transpose()
     }
 }

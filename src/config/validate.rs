@@ -73,8 +73,8 @@ pub(crate) fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), Config
 fn http(http: &Http) -> Result<(), ConfigError> {
     let endpoint = http.public_endpoint.as_deref().map(|url| Url::parse(url).ok().filter(is_endpoint));
     refuse(endpoint == Some(None), "http.public_endpoint", "a URL such as https://cloud.example, without query or user")?;
-    let agents = http.agents_endpoint.as_deref().map(|url| Url::parse(url).ok().filter(|url| is_endpoint(url) && url.scheme() == "http"));
-    refuse(agents == Some(None), "http.agents_endpoint", "a URL such as http://10.0.0.1:8774, without query or user")?;
+    let agents = http.agents_endpoint.as_deref();
+    refuse(!agents.is_none_or(is_plain_endpoint), "http.agents_endpoint", "a URL such as http://10.0.0.1:8774, without query or user")?;
     let most = http.max_connections;
     refuse(most > 0 && http.max_connections_per_peer > most, "http.max_connections_per_peer", "at most http.max_connections")
 }
@@ -103,6 +103,11 @@ fn nats(config: &Config) -> Result<(), ConfigError> {
         }
     }
     Ok(())
+}
+
+/// True for a URL without TLS that agents can use.
+pub fn is_plain_endpoint(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| is_endpoint(&url) && url.scheme() == "http")
 }
 
 fn is_endpoint(url: &Url) -> bool {

@@ -119,7 +119,7 @@ impl Cloud {
     pub async fn power_off(&self, cell: &str, host: &str) -> Result<(), DemoError> {
         match &self.kind {
             Kind::Here(here) => {
-                let off = cell_handle(&here.0, cell)?.power_off_host(host, false).await;
+                let off = cell_handle(&here.0, cell)?.hosts_here.power_off(host, false).await;
                 off.map(drop).map_err(|error| DemoError::Wrong(error.to_string()))
             }
             Kind::Cluster(cluster) => Ok(cluster.lock().kill(&Role::Agent(host.to_owned()))?),
@@ -130,7 +130,7 @@ impl Cloud {
     pub async fn power_on(&self, cell: &str, host: &str) -> Result<(), DemoError> {
         match &self.kind {
             Kind::Here(here) => {
-                let on = cell_handle(&here.0, cell)?.power_on_host(host).await;
+                let on = cell_handle(&here.0, cell)?.hosts_here.power_on(host).await;
                 on.map(drop).map_err(|error| DemoError::Wrong(error.to_string()))
             }
             Kind::Cluster(cluster) => Ok(cluster.lock().restart(&Role::Agent(host.to_owned()))?),

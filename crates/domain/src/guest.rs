@@ -43,10 +43,13 @@ pub enum DiskSource {
         /// The manifest of the source's upload.
         manifest: DiskManifest,
     },
-    /// The disks that another host of the same cell left in the cell's transfer area.
+    /// The disks that another host of the same cell has exported.
     Transfer {
         /// The migration that carries the disks.
         migration: Uuid,
+        /// The name of the host that exported them. An earlier release names none: then both hosts share the cell's transfer area.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
         /// The manifest of the source's export.
         manifest: DiskManifest,
     },

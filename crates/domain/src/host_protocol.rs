@@ -19,7 +19,7 @@ use super::reason::Reason;
 use super::secret::{SealKey, Sealed};
 use super::server::{PowerState, VmState};
 pub use question::{
-    Asker, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer, TICKET_HEADER,
+    Asker, ExportTicket, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer, TICKET_HEADER,
 };
 
 /// The maximum size of a message to or from a host, in bytes of its JSON.
@@ -304,6 +304,13 @@ pub enum HostQuery {
         #[serde(default, skip_serializing_if = "Uuid::is_nil")]
         ask: Uuid,
     },
+    /// Asks for the right of another host of the cell to read what this host has exported of a server.
+    ExportTicket {
+        /// The server.
+        server: Uuid,
+        /// The name of the host that is to read it.
+        reader: String,
+    },
     /// Makes a trial with the host or with a guest. A host that allows no trials does not know the message.
     Trial(HostTrial),
 }
@@ -343,6 +350,8 @@ pub enum HostAnswer {
     Typed,
     /// Answers `ForceComplete`: true if the host copies a guest for this operation.
     Hastened(bool),
+    /// Answers `ExportTicket`; none if the export lies in a directory that the hosts of the cell share.
+    ExportTicket(Option<ExportTicket>),
     /// Answers `Trial`: its outcome, or the reason why it could not be made.
     Trial(Result<TrialOutcome, Reason>),
 }

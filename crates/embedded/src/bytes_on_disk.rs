@@ -2,11 +2,10 @@
 //! place is always complete.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Take, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
@@ -19,8 +18,8 @@ use uuid::Uuid;
 use super::image::ImageData;
 use super::{ServiceError, lost_and_found};
 pub use cellshift_env::buffers::next_chunk;
-use cellshift_env::streams::Gathered;
 pub use cellshift_env::streams::Keep;
+use cellshift_env::streams::{self, Gathered};
 
 /// The prefix of unfinished files' names. The next start removes files that a crash left.
 const UNFINISHED: &str = ".unfinished-";
@@ -282,15 +281,7 @@ pub async fn read_part(env: &Env, service: &'static str, path: PathBuf, first: u
         Ok(file.take(length))
     };
     let part = env.run_blocking(open).await.map_err(|e: std::io::Error| disk_failed(service, &name, &e))?;
-    let stream = futures::stream::unfold(Some((part, env.clone())), |state| async move {
-        let (part, env) = state?;
-        match env.run_blocking(move || read_chunk(part)).await {
-            Ok((_, chunk)) if chunk.is_empty() => None,
-            Ok((part, chunk)) => Some((Ok(chunk), Some((part, env)))),
-            Err(error) => Some((Err(error), None)),
-        }
-    });
-    Ok(Box::pin(stream))
+    Ok(streams::of_file(env, part))
 }
 
 /// The proof that a service has given up an id's bytes: a transaction has deleted the id's record, or has found it deleted.
@@ -345,11 +336,6 @@ pub async fn open_folder(
         Ok(())
     };
     env.run_blocking(sweep).await.map_err(|e| disk_failed(service, folder, &e))
-}
-
-fn read_chunk(mut part: Take<File>) -> std::io::Result<(Take<File>, Bytes)> {
-    let chunk = next_chunk(&mut part)?;
-    Ok((part, chunk))
 }
 
 /// Turns a disk error into an error for the service's callers.

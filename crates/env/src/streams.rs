@@ -1,6 +1,7 @@
 //! Streams of the bytes of disks and images: a stream's pieces are gathered until they are large enough for one write, or pass from one
 //! task to another.
 
+use std::fs::File;
 use std::io;
 use std::pin::Pin;
 
@@ -9,10 +10,28 @@ use futures::channel::mpsc;
 use futures::stream::{Fuse, unfold};
 use futures::{SinkExt, Stream, StreamExt};
 
-use crate::buffers::SIZE;
+use crate::Env;
+use crate::buffers::{SIZE, next_chunk};
 
 /// A stream of bytes. An error is its last item.
 pub type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// Reads a part of a file, in chunks of [`SIZE`].
+pub fn of_file(env: &Env, part: io::Take<File>) -> ByteStream {
+    let stream = unfold(Some((part, env.clone())), |state| async move {
+        let (mut part, env) = state?;
+        let chunk = move || {
+            let chunk = next_chunk(&mut part);
+            (part, chunk)
+        };
+        match env.run_blocking(chunk).await {
+            (_, Ok(chunk)) if chunk.is_empty() => None,
+            (part, Ok(chunk)) => Some((Ok(chunk), Some((part, env)))),
+            (_, Err(error)) => Some((Err(error), None)),
+        }
+    });
+    Box::pin(stream)
+}
 
 /// Whether written bytes must survive a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

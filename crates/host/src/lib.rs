@@ -54,6 +54,6 @@ pub use drivers::{HypervisorFactory, of_deployment, simulated_hypervisors};
 pub use host::{Host, HostParts};
 pub use live::LiveOptions;
 pub use options::HostOptions;
-pub use site::{HostPlace, HostSite};
+pub use site::{HostPlace, HostSite, TRANSFER_AREA};
 pub use stored::StoredHosts;
 pub use upward::Upward;

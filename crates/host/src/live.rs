@@ -180,7 +180,7 @@ impl Host {
             return Ok(HostReply::Done);
         }
         self.refuse_late_start(admission.fence).await?;
-        let arrived = self.arrived_memory(server, memory.clone()).await?;
+        let arrived = self.arrived_memory(admission, &spec.disks, memory).await?;
         self.prepare_guest(admission, operation, spec).await?;
         self.wait_for_vifs(admission, &spec.vifs).await?;
         self.virt(move |hypervisor| match paused {

@@ -1,6 +1,7 @@
 //! A host's report of itself.
 
-use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
+use cellshift_domain::host_protocol::{Asker, ExportTicket, GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
+use cellshift_domain::reason;
 use cellshift_domain::server::PowerState;
 use cellshift_env::guard::{Guard, stands};
 use uuid::Uuid;
@@ -53,6 +54,7 @@ impl Host {
             HostQuery::Report => Ok(HostAnswer::Report(self.report(Page::default()).await?)),
             HostQuery::ReportPage { after, limit } => Ok(HostAnswer::Report(self.report(Page { after, limit }).await?)),
             HostQuery::Guest { server } => Ok(HostAnswer::Guest(self.report_of(server).await?.map(Box::new))),
+            HostQuery::ExportTicket { server, reader } => self.export_ticket(server, reader).await.map(HostAnswer::ExportTicket),
             HostQuery::Summary => Ok(HostAnswer::Summary(self.summary().await?)),
             HostQuery::Contents { server } => {
                 let checked = check_disks(self, server).await;
@@ -89,6 +91,15 @@ impl Host {
             seal_key: Some(self.key.public()),
             ..HostSummary::of_guests(&guests)
         })
+    }
+
+    /// Gives another host of the cell a ticket for this host's export of the server.
+    async fn export_ticket(&self, server: Uuid, reader: String) -> Result<Option<ExportTicket>, CommandError> {
+        if !self.exports().await?.iter().any(|(exported, _)| *exported == server) {
+            return Err(CommandError::Refused(reason!("host {} has exported nothing of server {server}", self.host())));
+        }
+        let reader = Asker { cell: self.parts.site.place.cell.clone(), host: reader };
+        Ok(self.parts.upward.export_ticket(&reader, server)?)
     }
 
     /// Returns this host's exports in the cell's transfer area.

@@ -13,6 +13,9 @@ use uuid::Uuid;
 
 use crate::virt::Hypervisor;
 
+/// The name of the folder for disks that move within the cell, in the cell's directory.
+pub const TRANSFER_AREA: &str = "transfer";
+
 /// A host's place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostPlace {
@@ -47,7 +50,7 @@ impl HostPlace {
 
     /// Returns the storage that all hosts of the cell reach, for disks that move within the cell.
     pub fn transfer_area(&self) -> PathBuf {
-        self.cell_dir.join("transfer")
+        self.cell_dir.join(TRANSFER_AREA)
     }
 
     /// Returns a server's directory in the transfer area.

@@ -100,6 +100,7 @@ impl Hosts for StoredHosts {
             | HostQuery::TypeLine { .. }
             | HostQuery::FreeFunctions
             | HostQuery::Summary
+            | HostQuery::ExportTicket { .. }
             | HostQuery::Trial(_) => {
                 return Err(HostUnreachable::NotDelivered(STOPPED.into()));
             }

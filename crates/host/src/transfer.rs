@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use cellshift_domain::guest::{DiskManifest, DiskSource, GuestSpec};
+use cellshift_domain::guest::{DiskManifest, DiskPart, DiskSource, GuestSpec};
 use cellshift_domain::host_protocol::{HostReply, NeighbourError};
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
@@ -15,7 +15,9 @@ use cellshift_domain::server::PowerState;
 use cellshift_env::Env;
 use cellshift_env::guard::{Guard, stands};
 use cellshift_env::streams::{ByteStream, Gathered, Keep};
+use futures::TryStreamExt;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::copies::{CopyError, DiskReader, DiskWriter, Expected, Flush};
@@ -25,8 +27,10 @@ use crate::virt::hypervisor::ROOT;
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, Operation, StopCause, files};
 
-/// The host and the operation that left an export in the transfer area.
+/// The host that left an export in the transfer area.
 pub(super) const EXPORTED_BY: &str = "exported-by";
+/// The name of a guest's memory in an export.
+pub(super) const MEMORY: &str = "memory";
 
 type Outcome = Result<HostReply, CommandError>;
 type Arrived = BTreeMap<String, Written>;
@@ -216,9 +220,13 @@ impl Host {
                     return Err(CommandError::Refused("the snapshot names disks and has no image to carry them".into()));
                 }
             }
-            DiskSource::Transfer { manifest, .. } => {
+            DiskSource::Transfer { source, manifest, .. } => {
                 let dir = self.incoming(admission, server).await?;
-                return self.import(admission, operation, server, dir, manifest).await;
+                let first = manifest.disks.first();
+                let Some(data) = self.exported_elsewhere(admission, (server, source.as_deref()), first).await? else {
+                    return self.import(admission, operation, server, dir, manifest).await;
+                };
+                return self.fetch_export(admission, operation, (server, source.as_deref()), (dir, manifest, data)).await;
             }
         }
         self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await.map(|_| Arrived::new())
@@ -260,17 +268,95 @@ impl Host {
         };
         let progress = self.lanes.begin_progress(admission.fence.server, operation, about.size.unwrap_or(0));
         let what = format!("image {image}");
-        let mut writer = DiskWriter::new(dir, expected, flush);
+        let writer = self.take_in(admission, &what, DiskWriter::new(dir, expected, flush), (data, &progress)).await?;
+        self.close(&what, writer).await
+    }
+
+    /// Writes a stream's bytes as they arrive.
+    async fn take_in(
+        &self,
+        admission: &Admission,
+        what: &str,
+        mut writer: DiskWriter,
+        (data, progress): (ByteStream, &Progress),
+    ) -> Result<DiskWriter, CommandError> {
         let mut arriving = Gathered::new(data);
         let mut next = unless_overtaken(admission, arriving.next()).await?;
         loop {
             let bytes = next.map_err(|error| CommandError::Failed(reason!("{what} stopped arriving: {}", Inside(error))))?;
             if bytes.is_empty() {
-                return self.close(&what, writer).await;
+                return Ok(writer);
             }
             progress.advance(bytes.len());
-            let (stored, following) = futures::join!(self.store(&what, writer, bytes), unless_overtaken(admission, arriving.next()));
+            let (stored, following) = futures::join!(self.store(what, writer, bytes), unless_overtaken(admission, arriving.next()));
             (writer, next) = (stored?, following?);
+        }
+    }
+
+    /// Reads a disk from the host that has exported it. None if the export lies in the transfer area, or if there is no disk.
+    async fn exported_elsewhere(
+        &self,
+        admission: &Admission,
+        (server, source): (Uuid, Option<&str>),
+        part: Option<&DiskPart>,
+    ) -> Result<Option<ByteStream>, CommandError> {
+        let (Some(source), Some(part)) = (source, part) else { return Ok(None) };
+        match unless_overtaken(admission, self.parts.upward.export(source, server, part)).await? {
+            Ok(data) => Ok(data),
+            Err(error @ NeighbourError::Unavailable { .. }) => Err(error.into()),
+            Err(error) => Err(CommandError::Refused(reason!("{} of server {server} cannot be fetched: {error}", part.name))),
+        }
+    }
+
+    /// Takes an export from the host that has made it, disk by disk. `data` are the bytes of the first one.
+    async fn fetch_export(
+        &self,
+        admission: &Admission,
+        operation: Uuid,
+        (server, source): (Uuid, Option<&str>),
+        (dir, manifest, data): (PathBuf, &DiskManifest, ByteStream),
+    ) -> Result<Arrived, CommandError> {
+        let total = manifest.disks.iter().map(|disk| disk.size).sum();
+        let progress = self.lanes.begin_progress(server, operation, total);
+        let mut writer = DiskWriter::new(dir, manifest.disks.iter().map(Expected::from).collect(), Flush::OnArrival);
+        let (what, mut parts, mut next) = ("the export", manifest.disks.iter().skip(1), Some(data));
+        while let Some(data) = next {
+            writer = self.take_in(admission, what, writer, (data, &progress)).await?;
+            next = self.exported_elsewhere(admission, (server, source), parts.next()).await?;
+        }
+        self.close(what, writer).await
+    }
+
+    /// Reads the memory that the source of a live migration has exported, and checks it.
+    pub(super) async fn arrived_memory(
+        &self,
+        admission: &Admission,
+        disks: &DiskSource,
+        memory: &DiskPart,
+    ) -> Result<Vec<u8>, CommandError> {
+        let server = admission.fence.server;
+        let source = match disks {
+            DiskSource::Transfer { source, .. } => source.as_deref(),
+            _ => None,
+        };
+        let bytes = match self.exported_elsewhere(admission, (server, source), Some(memory)).await? {
+            Some(data) => {
+                let read = data.try_fold(Vec::new(), |mut read, piece| async move {
+                    read.extend_from_slice(&piece);
+                    Ok(read)
+                });
+                let read = unless_overtaken(admission, read).await?;
+                read.map_err(|error| CommandError::Failed(reason!("the guest's memory stopped arriving: {}", Inside(error))))?
+            }
+            None => {
+                let path = self.parts.site.place.transfer_dir(server).join(MEMORY);
+                let read = self.blocking(move || std::fs::read(path)).await?;
+                read.map_err(|error| CommandError::Refused(reason!("the guest's memory cannot be read: {}", Inside(error))))?
+            }
+        };
+        match hex::encode(Sha256::digest(&bytes)) == memory.sha256 {
+            true => Ok(bytes),
+            false => Err(CommandError::Refused(reason!("the memory of server {server} is not what was sent"))),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use cellshift_domain::fence::Fence;
-use cellshift_domain::host_protocol::{Asker, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
+use cellshift_domain::guest::DiskPart;
+use cellshift_domain::host_protocol::{Asker, ExportTicket, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
 use cellshift_domain::reason;
 use cellshift_env::streams::{ByteStream, Keep};
 use uuid::Uuid;
@@ -19,6 +20,17 @@ pub trait Upward: Send + Sync {
 
     /// Stores the bytes of an image that has none yet. Returns their SHA-256 in hex. [`NeighbourError::Conflict`] if it has its bytes.
     async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError>;
+
+    /// Reads a disk, or the memory, that another host of the cell has exported of a server. None if the export lies in a transfer area that
+    /// both hosts share, as those of one process do.
+    async fn export(&self, _source: &str, _server: Uuid, _part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {
+        Ok(None)
+    }
+
+    /// Gives another host of the cell a ticket for what this host has exported of a server. None if both hosts share the transfer area.
+    fn export_ticket(&self, _reader: &Asker, _server: Uuid) -> Result<Option<ExportTicket>, NeighbourError> {
+        Ok(None)
+    }
 
     /// Returns the record of an image's bytes.
     async fn image(&self, asker: &Asker, image: Uuid) -> Result<ImageBytes, NeighbourError> {

@@ -156,7 +156,7 @@ async fn disks_that_do_not_match_are_refused_and_nothing_is_left() {
     world.ask(&cell.hosts, H1, SERVER, STOP).await;
     let manifest = exported(world.ask(&cell.hosts, H1, SERVER, HostCommand::ExportDisks).await);
     assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().leftovers.len(), 1);
-    let transfer = DiskSource::Transfer { migration: SERVER, manifest: manifest.clone() };
+    let transfer = DiskSource::Transfer { migration: SERVER, source: Some(H1.into()), manifest: manifest.clone() };
     assert_eq!(world.ask(&cell.hosts, H2, SERVER, prepare(&world, transfer.clone())).await, HostReply::Done);
     assert_eq!(world.disk("cell1", H2, SERVER, "disk"), world.disk("cell1", H1, SERVER, "disk"));
     world.ask(&cell.hosts, H2, SERVER, HostCommand::RemoveGuest).await;

@@ -1,5 +1,5 @@
-//! The tickets with which hosts read and store images' bytes over HTTP. They are in the memory of this process alone: after a restart a
-//! host asks for another one.
+//! The tickets with which hosts read and store bytes over HTTP: those of images at a controller, those of exports at another host's agent.
+//! They are in the memory of this process alone: after a restart a host asks for another one.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::domain::host_protocol::{Asker, NeighbourError};
 use crate::domain::secret::Secret;
 use crate::env::Env;
 
-/// The path below which images' bytes are, for hosts.
+/// The path of a controller below which images' bytes are.
 pub const IMAGES: &str = "/host-bytes/v1/images";
 
 /// The direction that a ticket allows.
@@ -32,7 +32,7 @@ pub enum NotAllowed {
     #[error("The ticket is not known here, or its time is over.")]
     Unknown,
     /// Another ticket of this kind would be refused too.
-    #[error("The ticket is for another image, or for the other direction.")]
+    #[error("The ticket is for other bytes, or for the other direction.")]
     Elsewhere,
 }
 
@@ -56,15 +56,16 @@ impl Default for Bounds {
 /// The tickets that this process has given out.
 pub struct Tickets {
     env: Env,
-    /// The URL of this process, as hosts reach it.
-    base: String,
+    /// The URL below which the bytes are, as hosts reach it.
+    folder: String,
     bounds: Bounds,
     held: Mutex<Held>,
 }
 
 struct Ticket {
     host: Asker,
-    image: Uuid,
+    /// The image, or the server of an export.
+    subject: Uuid,
     access: Access,
     /// The SHA-256 of the secret, so that no memory of this process opens anything.
     digest: [u8; 32],
@@ -79,37 +80,37 @@ struct Held {
 }
 
 impl Tickets {
-    /// Makes an office without tickets, whose URLs begin with `base`.
-    pub fn new(env: Env, base: &str) -> Tickets {
-        Tickets::bounded(env, base, Bounds::default())
+    /// Makes an office without tickets, whose URLs begin with `folder`.
+    pub fn new(env: Env, folder: String) -> Tickets {
+        Tickets::bounded(env, folder, Bounds::default())
     }
 
     /// Makes an office with these bounds.
-    pub fn bounded(env: Env, base: &str, bounds: Bounds) -> Tickets {
-        Tickets { env, base: base.trim_end_matches('/').to_owned(), bounds, held: Mutex::default() }
+    pub fn bounded(env: Env, folder: String, bounds: Bounds) -> Tickets {
+        Tickets { env, folder, bounds, held: Mutex::default() }
     }
 
-    /// Gives the host a ticket: the URL of the image's bytes, and the secret that opens it.
-    pub fn issue(&self, host: &Asker, image: Uuid, access: Access) -> Result<(String, Secret<String>), NeighbourError> {
+    /// Gives the host a ticket for an image or a server's export: the URL of the bytes, and the secret that opens it.
+    pub fn issue(&self, host: &Asker, subject: Uuid, access: Access) -> Result<(String, Secret<String>), NeighbourError> {
         // An id has 122 bits of the system's random numbers.
         let (id, key) = (self.env.uuid(), format!("{}{}", self.env.uuid().simple(), self.env.uuid().simple()));
         let until = Instant::now() + self.bounds.life;
-        let ticket = Ticket { host: host.clone(), image, access, digest: digest(&key), until };
+        let ticket = Ticket { host: host.clone(), subject, access, digest: digest(&key), until };
         if !self.held.lock().add(id, ticket, &self.bounds) {
-            return Err(NeighbourError::Unavailable("too many tickets for images' bytes are given out: ask again".into()));
+            return Err(NeighbourError::Unavailable("too many tickets are given out: ask again".into()));
         }
-        Ok((format!("{}{IMAGES}/{image}", self.base), Secret::new(format!("{}.{key}", id.simple()))))
+        Ok((format!("{}/{subject}", self.folder), Secret::new(format!("{}.{key}", id.simple()))))
     }
 
-    /// Returns the host whose ticket this secret opens, if the ticket allows this access to this image.
-    pub fn check(&self, secret: &str, image: Uuid, access: Access) -> Result<Asker, NotAllowed> {
+    /// Returns the host whose ticket this secret opens, if the ticket allows this access to this subject.
+    pub fn check(&self, secret: &str, subject: Uuid, access: Access) -> Result<Asker, NotAllowed> {
         let (id, key) = secret.split_once('.').ok_or(NotAllowed::Unknown)?;
         let id = Uuid::parse_str(id).map_err(|_| NotAllowed::Unknown)?;
         let (digest, now) = (digest(key), Instant::now());
         let held = self.held.lock();
         let ticket = held.tickets.get(&id).filter(|ticket| ticket.until > now && is_same(&ticket.digest, &digest));
         let ticket = ticket.ok_or(NotAllowed::Unknown)?;
-        match (ticket.image, ticket.access) == (image, access) {
+        match (ticket.subject, ticket.access) == (subject, access) {
             true => Ok(ticket.host.clone()),
             false => Err(NotAllowed::Elsewhere),
         }
@@ -169,7 +170,7 @@ mod tests {
 
     fn office(of_a_host: usize, in_all: usize) -> Tickets {
         let bounds = Bounds { of_a_host, in_all, ..Bounds::default() };
-        Tickets::bounded(Env::system(), "http://cloud/", bounds)
+        Tickets::bounded(Env::system(), "http://cloud/folder".into(), bounds)
     }
 
     fn secret(tickets: &Tickets, name: &str) -> String {
@@ -180,7 +181,7 @@ mod tests {
     async fn a_ticket_opens_one_image_in_one_direction() {
         let tickets = office(9, 9);
         let (url, secret) = tickets.issue(&host("host1"), IMAGE, Access::Read).unwrap();
-        assert_eq!(url, format!("http://cloud/host-bytes/v1/images/{IMAGE}"));
+        assert_eq!(url, format!("http://cloud/folder/{IMAGE}"));
         let check = |image, access| tickets.check(secret.expose(), image, access);
         assert_eq!(check(IMAGE, Access::Read), Ok(host("host1")));
         assert_eq!(check(IMAGE, Access::Write), Err(NotAllowed::Elsewhere));

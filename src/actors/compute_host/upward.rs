@@ -1,6 +1,7 @@
 //! Answers what hosts ask upwards: from the image and network services, and from the records of who owns a server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cellshift_host::Upward;
@@ -8,12 +9,18 @@ use uuid::Uuid;
 
 use super::tickets::{Access, Tickets};
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer};
+use crate::domain::host_protocol::{
+    Asker, ExportTicket, HostAnswer, HostQuery, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer,
+};
 use crate::domain::reason;
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};
 use crate::services::network::NetworkService;
+use crate::virt::{HostUnreachable, Hosts};
+
+/// The time limit of a source's answer. The asker waits a little longer.
+const SOURCE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says whether a host may run a guest that it ran before it went away.
 #[async_trait]
@@ -38,6 +45,8 @@ pub struct HostServices {
     pub network: Arc<dyn NetworkService>,
     /// The owners of servers.
     pub owners: Arc<dyn OwnershipOracle>,
+    /// The hosts of all cells, which give tickets for their exports.
+    pub hosts: Arc<dyn Hosts>,
     /// The tickets for images' bytes.
     pub tickets: Arc<Tickets>,
 }
@@ -56,6 +65,18 @@ impl HostServices {
         };
         let (url, secret) = self.tickets.issue(asker, id, access)?;
         Ok(ImageTicket { url, secret, bytes: bytes_of(image) })
+    }
+
+    /// Asks the source for a ticket, in the asker's own cell. Whether the source exports the server for the asker is not judged.
+    async fn export_ticket(&self, asker: &Asker, server: Uuid, source: &str) -> Result<Option<ExportTicket>, NeighbourError> {
+        let query = HostQuery::ExportTicket { server, reader: asker.host.clone() };
+        match self.hosts.query(&asker.cell, source, query, SOURCE_PATIENCE).await {
+            Ok(HostAnswer::ExportTicket(ticket)) => Ok(ticket),
+            Ok(_) => Err(NeighbourError::Unavailable(reason!("host {source} answered another question"))),
+            // Hosts of earlier releases share the transfer area.
+            Err(HostUnreachable::NotKnown { .. }) => Ok(None),
+            Err(error) => Err(NeighbourError::Unavailable(reason!("host {source} gives no ticket for its export: {error}"))),
+        }
     }
 
     async fn plugging(&self, port: Uuid, host: &str) -> Result<Plugging, NeighbourError> {
@@ -82,6 +103,9 @@ impl Upward for HostServices {
             HostQuestion::MayRun { server } => QuestionAnswer::MayRun(self.owners.may_run(&asker.cell, &asker.host, server).await),
             HostQuestion::IsLatest { fence } => QuestionAnswer::IsLatest(self.owners.is_latest(fence).await),
             HostQuestion::Forgotten { servers } => QuestionAnswer::Forgotten(self.owners.forgotten(servers).await),
+            HostQuestion::ExportTicket { server, source } => {
+                QuestionAnswer::ExportTicket(self.export_ticket(asker, server, &source).await?)
+            }
             HostQuestion::ImageTicket { image_id, write } => QuestionAnswer::ImageTicket(self.ticket(asker, image_id, write).await?),
         })
     }

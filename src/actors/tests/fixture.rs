@@ -16,7 +16,7 @@ use actix::{Actor, Addr};
 use cellshift_embedded::image::EmbeddedImage;
 use cellshift_embedded::network::EmbeddedNetwork;
 
-use crate::actors::cell::{CellHandle, CellOptions, CellParts, HostDirectory};
+use crate::actors::cell::{CellHandle, CellHosts, CellOptions, CellParts, HostDirectory};
 use crate::actors::compute_host::tickets::Tickets;
 use crate::actors::compute_host::{HostOptions, HostServices, OwnershipOracle};
 use crate::actors::hosts_here::{HostSpec, HostsHere, HostsHereOptions, HostsHereParts, simulated_hypervisors};
@@ -148,8 +148,13 @@ impl HostFixture {
 
     /// Returns what a controller answers hosts from.
     pub fn services(&self) -> HostServices {
-        let tickets = Arc::new(Tickets::new(self.env.clone(), "http://cloud"));
-        HostServices { images: self.images.clone(), network: self.network.clone(), owners: self.oracle.clone(), tickets }
+        HostServices {
+            images: self.images.clone(),
+            network: self.network.clone(),
+            owners: self.oracle.clone(),
+            hosts: Arc::new(CellHosts::new(&self.env)),
+            tickets: Arc::new(Tickets::new(self.env.clone(), "http://cloud".into())),
+        }
     }
 
     /// Starts the hosts of a cell; they live as long as the address.

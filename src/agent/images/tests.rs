@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::{ImageClient, Patience, TicketSource};
+use crate::actors::cell::CellHosts;
 use crate::actors::compute_host::tickets::{Access, Bounds, IMAGES, Tickets};
 use crate::actors::compute_host::{HostServices, OwnershipOracle, Upward};
 use crate::domain::fence::Fence;
@@ -137,10 +138,11 @@ async fn cloud() -> Arc<Cloud> {
     let address = listener.local_addr().unwrap();
     // A new ticket ends the one before it.
     let bounds = Bounds { of_a_host: 1, ..Bounds::default() };
-    let tickets = Arc::new(Tickets::bounded(world.env.clone(), &format!("http://{address}"), bounds));
+    let tickets = Arc::new(Tickets::bounded(world.env.clone(), format!("http://{address}{IMAGES}"), bounds));
     let images: Arc<dyn ImageService> = world.images.clone();
     let network = Arc::new(EmbeddedNetwork::new(world.images.database().clone()));
-    let services = HostServices { images: images.clone(), network, owners: Arc::new(Nobody), tickets: tickets.clone() };
+    let hosts = Arc::new(CellHosts::new(&world.env));
+    let services = HostServices { images: images.clone(), network, owners: Arc::new(Nobody), hosts, tickets: tickets.clone() };
     let data = (web::Data::from(images), web::Data::from(tickets), web::Data::from(service.clone()));
     let server = HttpServer::new(move || {
         let (images, tickets, service) = data.clone();

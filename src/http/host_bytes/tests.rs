@@ -47,7 +47,7 @@ fn wiring(world: &ApiFixture, tickets: &Arc<Tickets>, transfers: usize) -> Wirin
 }
 
 fn tickets() -> Arc<Tickets> {
-    Arc::new(Tickets::new(Env::system(), ""))
+    Arc::new(Tickets::new(Env::system(), super::IMAGES.into()))
 }
 
 async fn queued(world: &ApiFixture) -> Uuid {

@@ -167,7 +167,10 @@ fn disks_for_target(context: &Resize) -> DiskSource {
     match &context.manifest {
         None => DiskSource::Volume,
         Some(manifest) if context.crosses_cells() => DiskSource::Snapshot { image_id: context.snapshot, manifest: manifest.clone() },
-        Some(manifest) => DiskSource::Transfer { migration: context.move_id(), manifest: manifest.clone() },
+        Some(manifest) => {
+            let source = context.source().ok().map(|source| source.host.clone());
+            DiskSource::Transfer { migration: context.move_id(), source, manifest: manifest.clone() }
+        }
     }
 }
 

@@ -165,7 +165,8 @@ pub async fn resume_at_target(world: &World, context: &mut LiveMigrate, fence: F
     let target = context.target()?.clone();
     let memory = context.memory.clone().ok_or_else(|| StepError::Refused("the guest's memory was not copied".into()))?;
     let manifest = context.manifest.clone().unwrap_or_default();
-    let disks = DiskSource::Transfer { migration: context.move_id(), manifest };
+    let source = Some(context.source()?.host.clone());
+    let disks = DiskSource::Transfer { migration: context.move_id(), source, manifest };
     let spec = Box::new(spec_at_target(world, context, fence, &target, disks).await?);
     world.ask(context, &target, fence, HostCommand::ReceiveGuest { spec, memory, paused: context.was_paused() }).await?;
     complete_attachments(world, context, fence).await

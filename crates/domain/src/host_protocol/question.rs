@@ -62,6 +62,13 @@ pub enum HostQuestion {
         /// True to store its bytes.
         write: bool,
     },
+    /// Asks for the right to read what another host of the cell has exported of a server.
+    ExportTicket {
+        /// The server.
+        server: Uuid,
+        /// The name of the host that exported it.
+        source: String,
+    },
 }
 
 /// The answer to a [`HostQuestion`].
@@ -82,6 +89,8 @@ pub enum QuestionAnswer {
     Forgotten(Vec<Uuid>),
     /// Answers `ImageTicket`.
     ImageTicket(ImageTicket),
+    /// Answers `ExportTicket`; none if the export lies in a directory that both hosts share.
+    ExportTicket(Option<ExportTicket>),
 }
 
 /// The right of one host to read or to store the bytes of one image, for a bounded time. A controller that was started since does not know
@@ -97,7 +106,18 @@ pub struct ImageTicket {
     pub bytes: ImageBytes,
 }
 
-/// The name of the header that has the secret of an [`ImageTicket`].
+/// The right of one host to read what another one has exported of one server, for a bounded time. A source that was started since does not
+/// know it: the host asks for another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ExportTicket {
+    /// The URL below which the export's disks and memory are, by their names.
+    pub url: String,
+    /// The secret, for the header [`TICKET_HEADER`].
+    #[serde(with = "in_clear")]
+    pub secret: Secret<String>,
+}
+
+/// The name of the header that has the secret of an [`ImageTicket`] or an [`ExportTicket`].
 pub const TICKET_HEADER: &str = "x-cellshift-ticket";
 
 /// The reason why a question has no answer, or an image was not read or stored. Each is a sentence for the operator.
@@ -158,6 +178,7 @@ mod tests {
             ),
             (HostQuestion::Forgotten { servers: vec![id] }, json!({"Forgotten": {"servers": [text]}})),
             (HostQuestion::ImageTicket { image_id: id, write: true }, json!({"ImageTicket": {"image_id": text, "write": true}})),
+            (HostQuestion::ExportTicket { server: id, source: "a".into() }, json!({"ExportTicket": {"server": text, "source": "a"}})),
         ];
         for (question, form) in questions {
             assert_eq!(serde_json::to_value(&question).unwrap(), form);
@@ -165,8 +186,11 @@ mod tests {
         }
         let bytes = ImageBytes { size: Some(7), sha256: None };
         let ticket = ImageTicket { url: "http://cloud/bytes".into(), secret: Secret::new("open".into()), bytes };
+        let export = ExportTicket { url: "http://a/b".into(), secret: Secret::new("open".into()) };
         let form_of_ticket = json!({"url": "http://cloud/bytes", "secret": "open", "bytes": {"size": 7, "sha256": null}});
-        let answers: [(Result<QuestionAnswer, NeighbourError>, Value); 5] = [
+        let answers: [(Result<QuestionAnswer, NeighbourError>, Value); 7] = [
+            (Ok(QuestionAnswer::ExportTicket(None)), json!({"Ok": {"ExportTicket": null}})),
+            (Ok(QuestionAnswer::ExportTicket(Some(export))), json!({"Ok": {"ExportTicket": {"url": "http://a/b", "secret": "open"}}})),
             (Ok(QuestionAnswer::ImageTicket(ticket)), json!({"Ok": {"ImageTicket": form_of_ticket}})),
             (Ok(QuestionAnswer::MayRun(Some((4, 5)))), json!({"Ok": {"MayRun": [4, 5]}})),
             (Ok(QuestionAnswer::Noted), json!({"Ok": "Noted"})),

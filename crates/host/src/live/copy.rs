@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use cellshift_domain::guest::{DiskManifest, DiskPart};
 use cellshift_domain::host_protocol::LiveProgress;
-use cellshift_domain::reason;
-use cellshift_domain::reason::Inside;
 use cellshift_env::Env;
 use cellshift_env::guard::{Guard, stands};
 use sha2::{Digest, Sha256};
@@ -20,13 +18,11 @@ use uuid::Uuid;
 use super::Leave;
 use crate::host::{CommandError, Host, unless_overtaken};
 use crate::lanes::{Admission, Progress};
-use crate::transfer::EXPORTED_BY;
+use crate::transfer::{EXPORTED_BY, MEMORY};
 use crate::virt::files::{self, Durability};
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, GuestRecord, StopCause};
 
-/// The name of the memory in the transfer area.
-const MEMORY: &str = "memory";
 /// The bytes that one blocking call copies; between two calls a higher fence is noticed.
 const PIECE: u64 = 8 << 20;
 /// The pause between two looks of a slow copy: at force-complete, at the time limit, and to show its progress.
@@ -247,19 +243,6 @@ impl<'a> Copying<'a> {
             io::Result::Ok((DiskManifest { disks: parts.collect() }, memory))
         });
         sealed.await?.map_err(|error| failed(&error))
-    }
-}
-
-impl Host {
-    /// Reads and checks the memory that the source has left in the transfer area.
-    pub(super) async fn arrived_memory(&self, server: Uuid, sent: DiskPart) -> Result<Vec<u8>, CommandError> {
-        let path = self.parts.site.place.transfer_dir(server).join(MEMORY);
-        let read = self.blocking(move || fs::read(path)).await?;
-        let bytes = read.map_err(|error| CommandError::Refused(reason!("the guest's memory cannot be read: {}", Inside(error))))?;
-        match hex::encode(Sha256::digest(&bytes)) == sent.sha256 {
-            true => Ok(bytes),
-            false => Err(CommandError::Refused(reason!("the memory of server {server} is not what was sent"))),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of a host that has no cloud around it: what it keeps, and what its incarnations leave to each other. The program's own tests have
 //! the services around a host.
 
+mod exports;
 mod functions;
 mod pages;
 mod places;
@@ -38,7 +39,8 @@ impl Upward for Empty {
             HostQuestion::Image { image_id: id }
             | HostQuestion::Plugging { port_id: id }
             | HostQuestion::SetPlugged { port_id: id, .. }
-            | HostQuestion::ImageTicket { image_id: id, .. } => missing(id),
+            | HostQuestion::ImageTicket { image_id: id, .. }
+            | HostQuestion::ExportTicket { server: id, .. } => missing(id),
             HostQuestion::MayRun { .. } => Ok(QuestionAnswer::MayRun(None)),
             HostQuestion::IsLatest { .. } => Ok(QuestionAnswer::IsLatest(Some(true))),
             HostQuestion::Forgotten { .. } => Ok(QuestionAnswer::Forgotten(Vec::new())),
