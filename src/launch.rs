@@ -2,6 +2,7 @@
 //! run equal clouds.
 
 mod agents;
+mod anonymous;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -9,7 +10,6 @@ use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::web;
-use cellshift_embedded::identity::{Target, User};
 use cellshift_embedded::network::agents::AgentHosts;
 use cellshift_embedded::transaction::Transactions;
 use cellshift_embedded::{identity, image, network, placement, volume};
@@ -31,7 +31,6 @@ use crate::chaos::seams::Seams;
 use crate::config::{Authentication, Compute, Config, Http, TimeoutAction, validate};
 use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
-use crate::domain::context::RequestContext;
 use crate::env::turns::Turns;
 use crate::env::{Blocking, Env};
 use crate::http::arrival::Arrivals;
@@ -402,7 +401,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     let policy = cloud.policy.clone();
     let anonymous = match config.api.authentication {
         Authentication::Token => None,
-        Authentication::None => Some(administrator(cloud).await?),
+        Authentication::None => Some(anonymous::administrator(cloud).await?),
     };
     let patience = Patience { cell: config.cells.timeout.duration(), service: config.compute.service_down_time.duration() };
     let compute_api = web::Data::new(ComputeApi {
@@ -571,31 +570,4 @@ fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyFile>) -> Catalog {
 
 fn max_limit(config: &Config) -> usize {
     usize::try_from(config.api.max_limit).unwrap_or(usize::MAX)
-}
-
-/// Returns the identity of requests without a token: the administrator, in the project `demo`, where ordinary servers are.
-async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
-    let identity = &cloud.services.identity;
-    let project = match identity.projects().await?.into_iter().find(|project| project.name == "demo") {
-        Some(project) => project,
-        None => identity.ensure_project("demo").await?,
-    };
-    let admin = identity.roles().await?.into_iter().find(|role| role.name == "admin").map(|role| role.id);
-    let held = identity.effective_assignments().await?;
-    let rules = |user: &User| held.iter().any(|a| a.user_id == user.id && a.target == Target::System && Some(&a.role_id) == admin.as_ref());
-    // The first administrator may have been renamed or replaced.
-    let user = identity.users().await?.into_iter().filter(|user| user.enabled && rules(user)).min_by_key(|user| user.name != "admin");
-    let user = user.ok_or(LaunchError::NoAdministrator)?;
-    Ok(RequestContext {
-        request_id: String::new(),
-        user_id: user.id,
-        user_name: user.name,
-        project_id: project.id,
-        project_name: project.name,
-        roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
-        project_domain_id: project.domain_id,
-        domain_id: String::new(),
-        system_scope: false,
-        trace: None,
-    })
 }

@@ -50,7 +50,7 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("diesel", &["db"]),
     ("actix", &["actors"]),
     ("actix_web", &["http"]),
-    ("cellshift_nats", &["actors"]),
+    ("cellshift_nats", &["actors", "http"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
     ("cellshift_web", &["http"]),
@@ -147,6 +147,7 @@ const KNOW_EMBEDDED: &[(&str, &str)] = &[
     ("src/http/apis.rs", "describes their APIs to the door"),
     ("src/http/request_schemas.rs", "lists the fields of their requests"),
     ("src/launch.rs", "puts them behind the door"),
+    ("src/launch/anonymous.rs", "finds the administrator among their users"),
     ("src/simulation", "opens them in virtual time, and watches their databases"),
 ];
 
