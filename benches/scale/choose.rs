@@ -18,7 +18,7 @@ use cellshift::config::Config;
 use cellshift::db::api::ApiDb;
 use cellshift::db::api::operations::Operations;
 use cellshift::db::cell::{CellDb, CellTxn};
-use cellshift::domain::compute_host::{SERVICE_VERSION, WhichHosts};
+use cellshift::domain::compute_host::WhichHosts;
 use cellshift::domain::compute_node::ComputeNode;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::{Flavor, Resources};
@@ -129,22 +129,7 @@ async fn fill(cell: &CellHandle, placement: &EmbeddedPlacement, hosts: &[usize],
 }
 
 fn service(host: &str, env: &Env) -> Service {
-    Service {
-        id: 0,
-        uuid: env.uuid(),
-        created_at: env.now(),
-        updated_at: None,
-        host: host.to_owned(),
-        binary: "nova-compute".to_owned(),
-        topic: "compute".to_owned(),
-        availability_zone: "nova".to_owned(),
-        disabled: false,
-        disabled_reason: None,
-        forced_down: false,
-        last_seen_up: Some(env.now()),
-        report_count: 1,
-        version: SERVICE_VERSION,
-    }
+    Service { last_seen_up: Some(env.now()), report_count: 1, ..Service::new(env.uuid(), host, "nova-compute", "nova", env.now()) }
 }
 
 async fn decide(scheduler: &SchedulerHandle, env: &Env, vcpu: i64, number: usize, claim: bool) -> Times {

@@ -7,8 +7,8 @@ use cellshift_domain::host_protocol::{HostAnswer, HostReply};
 use cellshift_domain::standing::Standing;
 use cellshift_env::Env;
 use cellshift_host::link::HostLink;
-use cellshift_nats::{Connection, ConnectionOptions, Life, NatsLink};
 use cellshift_nats::testkit::Broker;
+use cellshift_nats::{Connection, ConnectionOptions, Life, NatsLink};
 use uuid::Uuid;
 
 use crate::cell::{Agent, Controller, Linked, options, query, quick, request, until};
