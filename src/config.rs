@@ -426,7 +426,7 @@ pub struct Log {
 
 impl Default for Log {
     fn default() -> Log {
-        Log { level: "info,actix_server=warn".into(), format: LogFormat::Text }
+        Log { level: "info,actix_server=warn,async_nats=warn".into(), format: LogFormat::Text }
     }
 }
 
