@@ -16,6 +16,7 @@ use super::*;
 use crate::actors::supervision::Shutdown;
 use crate::actors::tests::fixture::{DEADLINE, HostFixture, until, world_on};
 use crate::db::{Db, Schema};
+use crate::domain::cell_mapping::CellMapping;
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{
     Asker, HostAnswer, HostCommand, HostQuery, HostReply, HostRequest, ImageBytes, NeighbourError, QuestionAnswer,
@@ -89,6 +90,20 @@ impl Stage {
         let path = world.dir.path().join("api.db").to_string_lossy().into_owned();
         let api = ApiDb::new(Db::open("api", &path, Schema::Api, &world.env).unwrap());
         Stage { broker: Broker::of_cell("cell1", &[H1]).await, api, recorder: Arc::default(), world }
+    }
+
+    /// Makes a handle of the cell, which is mapped.
+    async fn cell(&self) -> CellHandle {
+        let cell = self.world.handle("cell1");
+        self.map_cell(cell.uuid, &cell.name).await;
+        cell
+    }
+
+    /// Maps a cell, so that hosts can be mapped to it.
+    async fn map_cell(&self, uuid: Uuid, name: &str) {
+        let (created_at, name, database_url) = (self.world.env.now(), name.to_owned(), format!("{name}.db"));
+        let mapping = CellMapping { uuid, created_at, updated_at: None, name, database_url, disabled: false };
+        self.api.create_cell_mapping(mapping).await.unwrap();
     }
 
     async fn connect(&self, seed: &Secret<String>, inbox: String) -> Arc<Connection> {
@@ -169,7 +184,7 @@ async fn until_off(cell: &CellHandle) {
 #[actix::test]
 async fn a_host_of_nobody_is_discovered_until_it_is_mapped() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
     let _actor = stage.controller(&cell).await;
     let (_agent, facts_of_agent) = stage.agent(place(7, 1)).await;
     until_up(&cell).await;
@@ -186,7 +201,7 @@ async fn a_host_of_nobody_is_discovered_until_it_is_mapped() {
 #[actix::test]
 async fn a_discovering_cell_maps_hosts_itself() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
     let mut parts = stage.parts(&cell).await;
     parts.options.discover = true;
     let _actor = Agents::new(parts, None).start();
@@ -200,7 +215,8 @@ async fn a_discovering_cell_maps_hosts_itself() {
 #[actix::test]
 async fn a_host_of_another_cell_is_not_accepted() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
+    stage.map_cell(Uuid::from_u128(99), "cell2").await;
     stage.api.map_hosts(vec![H1.to_owned()], Uuid::from_u128(99)).await.unwrap();
     let book = stage.parts(&cell).await.book();
     let presence = cellshift_nats::Presence {
@@ -218,7 +234,7 @@ async fn a_host_of_another_cell_is_not_accepted() {
 #[actix::test]
 async fn a_name_passes_on_by_a_word_and_not_by_silence() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
     let _actor = stage.controller(&cell).await;
     let (first, _facts) = stage.agent(place(7, 1)).await;
     let life = first.life();
@@ -247,7 +263,7 @@ async fn a_name_passes_on_by_a_word_and_not_by_silence() {
 #[actix::test]
 async fn a_new_controller_knows_who_is_silent_and_who_is_off() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
     let actor = stage.controller(&cell).await;
     let (agent, _facts) = stage.agent(place(7, 1)).await;
     until_up(&cell).await;
@@ -274,7 +290,7 @@ async fn a_new_controller_knows_who_is_silent_and_who_is_off() {
 #[actix::test]
 async fn links_outlive_the_actor() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
     let parts = stage.parts(&cell).await;
     let actor = Agents::new(parts.clone(), None).start();
     let _agent = stage.agent(place(7, 1)).await;
@@ -291,7 +307,7 @@ async fn links_outlive_the_actor() {
 #[actix::test]
 async fn a_removed_host_has_no_link_and_may_come_anew() {
     let stage = Stage::new().await;
-    let cell = stage.world.handle("cell1");
+    let cell = stage.cell().await;
     let parts = stage.parts(&cell).await;
     let book = parts.book();
     let _actor = Agents::new(parts, None).start();
