@@ -16,7 +16,7 @@ use crate::domain::flavor::{FlavorScope, Resources};
 use crate::domain::host_network::HostNetwork;
 use crate::env::borders::{Borders, Gate, Reply};
 use crate::env::{Blocking, RandomIds, SystemClock};
-use crate::services::placement::{Allocations, Inventory};
+use crate::services::placement::{Allocations, Inventory, PlacementService};
 
 fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };

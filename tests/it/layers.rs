@@ -118,7 +118,7 @@ const WALLS: &[Wall] = &[
         folder: "src/agent",
         words: r"\bdb\b|\b\w*Db\b|\bsaga\b|\bservices\b|\bbootstrap\b",
         instead: "an agent has no path to a database: it asks the controllers of its cell",
-        spares_tests: false,
+        spares_tests: true,
     },
     Wall {
         folder: "crates/host/src",
