@@ -78,19 +78,6 @@ impl Files {
         hosts.map(|host| self.of_agent(host)).try_for_each(|dir| make_directory(&dir))
     }
 
-    /// Gives all agents of a cell one directory in which they pass disks on.
-    pub fn share_transfers(&self, cell: &str, host: &str) -> Result<(), ClusterError> {
-        let shared = self.dir.join(AGENTS).join(format!("transfer-{cell}"));
-        make_directory(&shared)?;
-        let of_cell = self.agent_data(host).join("cells").join(cell);
-        make_directory(&of_cell)?;
-        let link = of_cell.join("transfer");
-        match std::os::unix::fs::symlink(&shared, &link) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(ClusterError::file(&link)(error)),
-            _ => Ok(()),
-        }
-    }
-
     fn own(&self, name: &str) -> PathBuf {
         self.dir.join(OWN).join(name)
     }
@@ -138,16 +125,5 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.nk");
         assert_eq!(key(&path).unwrap().public, key(&path).unwrap().public);
-    }
-
-    #[test]
-    fn agents_of_a_cell_share_their_transfers() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = Files::of(folder.path());
-        for host in ["cell1-host1", "cell1-host2", "cell1-host1"] {
-            files.share_transfers("cell1", host).unwrap();
-        }
-        std::fs::write(files.agent_data("cell1-host1").join("cells/cell1/transfer/disk"), "x").unwrap();
-        assert_eq!(std::fs::read_to_string(files.agent_data("cell1-host2").join("cells/cell1/transfer/disk")).unwrap(), "x");
     }
 }

@@ -302,12 +302,12 @@ impl Cluster {
         for cell in &self.cells {
             for (host, key) in &cell.hosts {
                 let enrolled = enrol(client, host, &cell.name, &key.public).await?;
-                self.files.share_transfers(&cell.name, host)?;
                 let hosts = vec![AgentHost { name: host.clone(), key: self.files.agent_key(host) }];
                 let nats = AgentNats { servers: enrolled.nats_servers, authorities: None };
                 let mut config = AgentConfig::new(&cell.name, enrolled.deployment, self.files.agent_data(host), hosts, nats);
                 config.compute = self.config.compute.clone();
                 config.chaos.trials = self.config.chaos.enabled;
+                config.transfer.listen = Some((Ipv4Addr::LOCALHOST, 0).into());
                 files::write(&self.files.config(&Role::Agent(host.clone())), &config.text()?)?;
             }
         }

@@ -48,6 +48,25 @@ fn a_file_may_name_the_place_to_listen_as_the_command_line_does() {
     assert_eq!(load("[http]\nlisten = \":8775\"\n").unwrap().http.listen.to_string(), "0.0.0.0:8775");
 }
 
+fn assert_refused(text: &str, parts: [&str; 2]) {
+    let error = load(text).unwrap_err().to_string();
+    for part in parts {
+        assert!(error.contains(part), "{text:?} gave {error:?}, without {part:?}");
+    }
+}
+
+#[test]
+fn a_wrong_place_of_agents_is_refused_with_its_key() {
+    for (text, parts) in [
+        ("[nats.cell1]\nservers = []\n", ["nats.cell1.servers", "nats://10.0.0.1:4222"]),
+        ("[nats.cell1]\nservers = [\"nats://a\"]\nseed = \"x\"\n", ["seed", "key"]),
+        ("[nats.cell0]\nservers = [\"nats://a\"]\n", ["nats.cell0", "cell1, cell2"]),
+        ("[nats.north]\nservers = [\"nats://a\"]\n", ["nats.north", "cell1, cell2"]),
+    ] {
+        assert_refused(text, parts);
+    }
+}
+
 #[test]
 fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
     for (text, parts) in [
@@ -71,10 +90,6 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[notifications.rabbitmq]\nheartbeat = 0\n", ["notifications.rabbitmq.heartbeat", "at least 1"]),
         ("[notifications.rabbitmq]\nqueues = \"some\"\n", ["some", "durable"]),
         ("[notifications.rabbitmq]\ntopic = \"\"\n", ["notifications.rabbitmq.topic", "1 to 200 bytes"]),
-        ("[nats.cell1]\nservers = []\n", ["nats.cell1.servers", "nats://10.0.0.1:4222"]),
-        ("[nats.cell1]\nservers = [\"nats://a\"]\nseed = \"x\"\n", ["seed", "key"]),
-        ("[nats.cell0]\nservers = [\"nats://a\"]\n", ["nats.cell0", "cell1, cell2"]),
-        ("[nats.north]\nservers = [\"nats://a\"]\n", ["nats.north", "cell1, cell2"]),
         ("[compute]\nshelved_poll_interval = 0\n", ["compute.shelved_poll_interval", "more than 0"]),
         ("[compute.network]\nbandwidths = { br-0 = { egress = 1 } }\n", ["compute.network.bandwidths.br-0", "br-physnet0, ens1, ens2"]),
         (
@@ -115,10 +130,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[metrics]\nport = 9100\n", ["port", "listen"]),
         ("[http\n", ["cellshift.toml", "line 1"]),
     ] {
-        let error = load(text).unwrap_err().to_string();
-        for part in parts {
-            assert!(error.contains(part), "{text:?} gave {error:?}, without {part:?}");
-        }
+        assert_refused(text, parts);
     }
     let error = Config::load(Some(Path::new("/nowhere/cellshift.toml")), Overrides::default()).unwrap_err();
     assert!(error.to_string().contains("/nowhere/cellshift.toml"));

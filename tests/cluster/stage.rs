@@ -25,7 +25,7 @@ const LAST_LINES: usize = 60;
 pub const SOURCE: &str = "cell1-host1";
 pub const TARGET: &str = "cell2-host1";
 
-/// A cluster with one agent in each cell, whose steps on hosts take long enough to be met in the middle.
+/// A cluster whose steps on hosts take long enough to be met in the middle.
 pub struct Stage {
     pub cluster: Cluster,
     pub member: Client,
@@ -59,8 +59,13 @@ pub fn allow_moves(data: &Path) {
 }
 
 impl Stage {
-    /// Starts a cluster.
+    /// Starts a cluster with an agent in each cell.
     pub async fn set() -> Stage {
+        Stage::with_agents(1).await
+    }
+
+    /// Starts a cluster with this number of agents in each cell.
+    pub async fn with_agents(agents: u32) -> Stage {
         let dir = tempfile::tempdir().expect("a directory");
         allow_moves(dir.path());
         let mut config = Config::default();
@@ -74,7 +79,7 @@ impl Stage {
         // A host that stands still is noticed soon.
         config.migration.deadlines = BTreeMap::from([("prepare_at_target".to_owned(), 3)]);
         let path = dir.path().canonicalize().expect("its whole path");
-        let plan = Plan { dir: path, program: program().into(), agents: Some(1), config };
+        let plan = Plan { dir: path, program: program().into(), agents: Some(agents), config };
         let cluster = Cluster::start(plan).await.unwrap_or_else(|error| panic!("the cluster starts, not: {error}"));
         let clouds = cluster.clouds_file();
         let member = Client::log_in(&clouds, "cellshift").await.expect("a member");
@@ -87,8 +92,15 @@ impl Stage {
         self.dir.path().to_str().expect("UTF-8")
     }
 
-    /// Makes a server on the source, and waits until it runs.
+    /// Makes a server on the only host of the source cell, and waits until it runs.
     pub async fn create(&self, name: &str) -> String {
+        let id = self.create_in_cell1(name).await;
+        assert_eq!(self.host_of(&id).await, SOURCE);
+        id
+    }
+
+    /// Makes a server in the source cell, and waits until it runs.
+    pub async fn create_in_cell1(&self, name: &str) -> String {
         let member = &self.member;
         let images = member.get("image", "/v2/images?name=tiny").await.expect("images");
         let networks = member.get("network", "/v2.0/networks?name=private").await.expect("networks");
@@ -101,14 +113,17 @@ impl Stage {
         let made = member.post("compute", "/servers", body).await.expect("a server");
         let id = made["server"]["id"].as_str().expect("an id").to_owned();
         self.rests(&id, &["ACTIVE"]).await;
-        assert_eq!(self.host_of(&id).await, SOURCE);
         id
     }
 
     /// Requests an action as the server's owner.
     pub async fn act(&self, server: &str, action: Value) {
-        let acted = self.member.post("compute", &format!("/servers/{server}/action"), action).await;
-        acted.unwrap_or_else(|error| panic!("{error}"));
+        act(&self.member, server, action).await;
+    }
+
+    /// Requests an action as an administrator.
+    pub async fn act_as_admin(&self, server: &str, action: Value) {
+        act(&self.admin, server, action).await;
     }
 
     /// Begins a move to the other cell.
@@ -171,17 +186,19 @@ impl Stage {
         assert_eq!(self.host_of(server).await, TARGET);
     }
 
-    /// Waits until the operators' list has the host as up.
-    pub async fn is_up(&self, host: &str) {
+    /// Waits until operators see the host in this state.
+    pub async fn is(&self, host: &str, state: &str) {
         let path = format!("/hosts/{host}");
-        let state = async || self.admin.get(OPERATORS, &path).await.unwrap_or_default()["host"]["state"].clone();
-        until(&format!("{host} is up"), async || state().await == "up").await;
+        let shown = async || self.admin.get(OPERATORS, &path).await.unwrap_or_default()["host"]["state"].clone();
+        until(&format!("{host} is {state}"), async || shown().await == state).await;
     }
 
     /// Brings the server's life to an end, checks the audit, and takes the cluster down.
     pub async fn end(self) {
-        for host in [SOURCE, TARGET] {
-            self.is_up(host).await;
+        for agent in self.cluster.agents() {
+            if let Role::Agent(host) = agent {
+                self.is(&host, "up").await;
+            }
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -202,6 +219,11 @@ impl Stage {
         let roles = self.cluster.agents().into_iter().chain(brokers).chain([Role::Controller]);
         roles.map(|role| format!("== {role}\n{}\n", last_lines(&self.cluster.log(&role)))).collect()
     }
+}
+
+async fn act(client: &Client, server: &str, action: Value) {
+    let acted = client.post("compute", &format!("/servers/{server}/action"), action).await;
+    acted.unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn last_lines(log: &Path) -> String {

@@ -30,6 +30,32 @@ async fn a_server_moves_to_the_other_cell_and_back() {
 }
 
 #[tokio::test]
+async fn disks_go_from_agent_to_agent_within_a_cell() {
+    let mut stage = Stage::with_agents(2).await;
+    let server = stage.create_in_cell1("moved").await;
+    let source = stage.host_of(&server).await;
+    let target = if source == SOURCE { "cell1-host2" } else { SOURCE };
+    stage.act_as_admin(&server, json!({"migrate": {"host": target}})).await;
+    stage.rests(&server, &["VERIFY_RESIZE"]).await;
+    stage.act(&server, json!({"confirmResize": null})).await;
+    stage.rests(&server, &["ACTIVE"]).await;
+    assert_eq!(stage.host_of(&server).await, target);
+    stage.act_as_admin(&server, json!({"os-migrateLive": {"host": source, "block_migration": "auto"}})).await;
+    stage.rests(&server, &["ACTIVE"]).await;
+    assert_eq!(stage.host_of(&server).await, source);
+
+    // An agent that ends in order says that no guest runs, so that nobody need vouch for it.
+    stage.cluster.signal(&agent(&source), Signal::TERM).expect("it ends");
+    stage.is(&source, "down").await;
+    stage.act_as_admin(&server, json!({"evacuate": {}})).await;
+    stage.rests(&server, &["ACTIVE"]).await;
+    assert_eq!(stage.host_of(&server).await, target);
+    stage.cluster.kill(&agent(&source)).expect("it has ended");
+    stage.cluster.restart(&agent(&source)).expect("it starts again");
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn a_killed_target_agent_loses_no_server() {
     killed_and_started_again(&agent(TARGET), FATAL_STEP).await;
 }

@@ -130,7 +130,7 @@ mod tests {
             })
         };
         let bytes = Some(Bytes::from_static(b"some"));
-        assert_eq!(read(true), [bytes.clone()]);
+        assert_eq!(read(true), std::slice::from_ref(&bytes));
         assert_eq!(read(false), [bytes, None]);
     }
 
