@@ -48,10 +48,12 @@ async fn disks_go_from_agent_to_agent_within_a_cell() {
     stage.cluster.signal(&agent(&source), Signal::TERM).expect("it ends");
     stage.is(&source, "down").await;
     stage.act_as_admin(&server, json!({"evacuate": {}})).await;
-    stage.rests(&server, &["ACTIVE"]).await;
-    assert_eq!(stage.host_of(&server).await, target);
+    until("the server is evacuated", async || stage.host_of(&server).await == target).await;
+    // The agent cleans up after the evacuation when it is back.
     stage.cluster.kill(&agent(&source)).expect("it has ended");
     stage.cluster.restart(&agent(&source)).expect("it starts again");
+    stage.rests(&server, &["ACTIVE"]).await;
+    assert_eq!(stage.host_of(&server).await, target);
     stage.end().await;
 }
 

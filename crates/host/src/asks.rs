@@ -25,10 +25,10 @@ impl Asks {
     /// Acts and remembers the answer, or returns the answer that this ask got before. The same ask at work is waited for. An act that failed
     /// is not remembered, and an ask without an id acts each time.
     pub async fn once<E>(&self, ask: Uuid, act: impl Future<Output = Result<HostAnswer, E>>) -> Result<HostAnswer, E> {
-        if ask.is_nil() || !stands(Guard::ActOnce) {
-            return act.await;
+        if !ask.is_nil() && stands(Guard::ActOnce) {
+            return self.answer_of(ask).get_or_try_init(|| act).await.cloned();
         }
-        self.answer_of(ask).get_or_try_init(|| act).await.cloned()
+        act.await
     }
 
     fn answer_of(&self, ask: Uuid) -> Answer {

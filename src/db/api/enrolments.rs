@@ -104,11 +104,12 @@ fn enrolment((host, cell, public_key, created_at): Columns) -> Enrolment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::api::tests::{databases, id};
+    use crate::db::api::tests::{databases, id, with_cells};
 
     #[tokio::test]
     async fn a_host_is_enrolled_and_mapped_at_once() {
         for api in databases() {
+            with_cells(&api).await;
             let first = api.enrol("h1", id(1), "UA").await.unwrap();
             assert_eq!(api.host_mapping("h1").await.unwrap().cell_uuid, id(1));
             assert_eq!(api.enrol("h1", id(1), "UA").await.unwrap(), first, "a repeated request changes nothing");
@@ -123,6 +124,7 @@ mod tests {
     #[tokio::test]
     async fn enrolments_are_listed_by_name_and_cell() {
         for api in databases() {
+            with_cells(&api).await;
             for (host, cell) in [("b", id(1)), ("a", id(1)), ("c", id(2))] {
                 api.enrol(host, cell, &format!("U{host}")).await.unwrap();
             }

@@ -17,6 +17,7 @@ use super::{Catalog, Operators, next_page};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::domain::enrolment::Enrolment;
+use crate::domain::reason;
 use crate::http::base_url::escape;
 use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found, ok};
@@ -96,7 +97,7 @@ pub struct Enrol {
 /// Answers `PUT /enrolments/{host}`: the host is in the cell, and its agent has the key. The answer has what the agent's configuration needs.
 pub async fn enrol(Call { api: operators, catalog, caller, .. }: Call<Operators>, host: web::Path<String>, body: Json<Enrol>) -> Answer {
     catalog.allow(&caller, RULE)?;
-    Name::parse(&host).map_err(|error| bad_request(error.to_string()))?;
+    Name::parse(&host).map_err(|error| bad_request(reason!("{error}")))?;
     UserKey::check_public(&body.public_key).map_err(|_| bad_request("public_key is not the public half of a NATS user's key."))?;
     let cell = cell_named(&catalog, &body.cell).ok_or_else(|| bad_request(no_cell(&catalog, &body.cell)))?;
     let agents = operators.agents.of(&cell.name)?;

@@ -13,6 +13,8 @@ use serde_json::json;
 use super::Operators;
 use super::enrolments::{RULE, cell_named};
 use super::unknown::no_cell;
+use crate::domain::reason;
+use crate::domain::reason::Inside;
 use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found, ok};
 
@@ -54,15 +56,17 @@ pub async fn show(
     let Some(key) = operators.agents.of(&cell.name)?.key.clone() else {
         return Err(conflict(format!("The controllers have no key for {name}: [nats.{name}] of the configuration names none.")));
     };
-    let controllers = catalog.env.run_blocking(move || UserKey::read(&key)).await.map_err(|error| conflict(error.to_string()))?;
+    let controllers = catalog.env.run_blocking(move || UserKey::read(&key)).await;
+    let controllers =
+        controllers.map_err(|error| conflict(reason!("The key of {name}'s controllers cannot be read: {}", Inside(error))))?;
     let enrolments = catalog.api.enrolments(Some(cell.uuid), None, i64::MAX).await?;
     let agents =
         enrolments.into_iter().map(|enrolment| Ok(AgentUser { host: Name::parse(&enrolment.host)?, public_key: enrolment.public_key }));
-    let agents = agents.collect::<Result<Vec<_>, cellshift_nats::NameError>>().map_err(|error| conflict(error.to_string()))?;
-    let address = CellAddress::new(Name::parse(&cell.name).map_err(|error| conflict(error.to_string()))?);
+    let agents = agents.collect::<Result<Vec<_>, cellshift_nats::NameError>>().map_err(|error| conflict(reason!("{error}")))?;
+    let address = CellAddress::new(Name::parse(&cell.name).map_err(|error| conflict(reason!("{error}")))?);
     let listen = query.listen.clone().unwrap_or_else(|| EVERYWHERE.to_owned());
     let config = ServerConfig { cell: address, listen, tls, controllers: controllers.public, agents };
-    let text = config.text().map_err(|error| bad_request(error.to_string()))?;
+    let text = config.text().map_err(|error| bad_request(reason!("{error}")))?;
     ok(&json!({"nats_config": {"cell": cell.name, "text": text}}))
 }
 

@@ -76,7 +76,7 @@ async fn a_repeated_request_joins_the_one_at_work() {
     assert_unknown(link.request(request(1), SHORT).await, "no answer");
     assert_unknown(link.request(request(1), SHORT).await, "no answer");
     let release = async {
-        until("both wait", || link.at_work() == 2).await;
+        until("the request waits", || link.at_work() == 1).await;
         // The query's arrival shows that the requests before it have arrived, too.
         assert_unknown(link.query(query(1), SHORT).await, "no answer");
         agent.end.set(Mood::Answers);
