@@ -389,7 +389,7 @@ async fn a_cell_of_agents_has_the_hosts_that_report() {
     assert_eq!((provider.uuid, provider.inventories["VCPU"].total), (nodes[0].uuid, 24));
     assert_eq!(provider.traits, ["CUSTOM_FAST"]);
 
-    // Whatever the number of hosts per cell and their configured capacity.
+    // Neither the number of hosts per cell nor their configured capacity matters.
     let again = open(with_agents(dir.path()), Env::system()).await.unwrap();
     assert!(again.cells[1].hosts.is_empty());
     assert_eq!(again.cells[1].db.compute_nodes().await.unwrap(), nodes);

@@ -72,8 +72,8 @@ async fn nothing_is_left_however_the_command_ends() {
 
 #[test]
 fn the_demo_tells_its_story_over_a_cluster() {
-    let told = run(&["cluster", "--demo", "--agents", "1"]);
-    let (story, complaint) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
-    assert!(told.status.success(), "{story}\n{complaint}");
+    let demo = run(&["cluster", "--demo", "--agents", "1"]);
+    let (story, complaint) = (String::from_utf8_lossy(&demo.stdout), String::from_utf8_lossy(&demo.stderr));
+    assert!(demo.status.success(), "{story}\n{complaint}");
     assert!(story.contains("loses its power") && story.contains("nothing lost and nothing left over"), "{story}");
 }

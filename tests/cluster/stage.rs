@@ -12,7 +12,7 @@ use cellshift::config::Config;
 use cellshift::virt::Operation;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::time::Instant;
+use tokio::time::{Instant, interval};
 
 /// Longer than anything here takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,10 +45,10 @@ pub fn run(arguments: &[&str]) -> Output {
 
 /// Waits until it is so.
 pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let (deadline, mut looks) = (Instant::now() + PATIENCE, interval(LOOK_EVERY));
     while !is_so().await {
         assert!(Instant::now() < deadline, "still not so: {what}");
-        tokio::time::sleep(LOOK_EVERY).await;
+        looks.tick().await;
     }
 }
 
@@ -161,8 +161,9 @@ impl Stage {
 
     /// Waits until no operation and no debt of the server is left and its status is one of these. Returns the status.
     pub async fn rests(&self, server: &str, statuses: &[&str]) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let (deadline, mut looks) = (Instant::now() + PATIENCE, interval(LOOK_EVERY));
         loop {
+            looks.tick().await;
             let (look, operations) = (self.look(server).await, self.operations(server).await);
             let is_over =
                 |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
@@ -175,7 +176,6 @@ impl Stage {
                 let journal = serde_json::to_string_pretty(&self.newest(server).await).unwrap_or_default();
                 panic!("server {server} does not come to rest as {statuses:?}: {look}\n{journal}\n{}", self.logs());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
@@ -200,15 +200,15 @@ impl Stage {
                 self.is(&host, "up").await;
             }
         }
-        let deadline = Instant::now() + PATIENCE;
+        let (deadline, mut looks) = (Instant::now() + PATIENCE, interval(LOOK_EVERY));
         loop {
+            looks.tick().await;
             let audit = run(&["audit", "--data-dir", self.data()]);
             if audit.status.success() {
                 break;
             }
             let words = String::from_utf8_lossy(&audit.stdout).into_owned();
             assert!(Instant::now() < deadline, "the audit is not clean: {words}\n{}", self.logs());
-            tokio::time::sleep(LOOK_EVERY).await;
         }
         self.cluster.stop().await.expect("the cluster stops");
     }

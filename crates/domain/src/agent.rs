@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn silence_passes_a_name_to_nobody() {
         let record = record(None);
-        let taken = Decision::Taken(record.accepted.unwrap());
+        let refusal = Decision::Taken(record.accepted.unwrap());
         for place in [None, place(8, 9), place(7, 3), place(7, 2)] {
-            assert_eq!(decision(&record, SECOND, place), taken, "{place:?}");
+            assert_eq!(decision(&record, SECOND, place), refusal, "{place:?}");
         }
     }
 

@@ -239,6 +239,7 @@ impl Host {
             self.latency(admission, Operation::Undefine).await?;
         }
         self.virt(move |hypervisor| hypervisor.remove(server)).await?;
+        self.drop_own_export(server).await?;
         Ok(HostReply::Done)
     }
 

@@ -97,7 +97,7 @@ pub(super) struct Admission {
     pub turn: Arc<tokio::sync::Mutex<()>>,
     overtaken: watch::Receiver<bool>,
     reply: watch::Sender<Option<HostReply>>,
-    /// One of the host's places, for a controller's request.
+    /// A place of the host's, for a controller's request.
     _place: Option<OwnedSemaphorePermit>,
 }
 

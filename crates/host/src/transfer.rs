@@ -184,6 +184,16 @@ impl Host {
         Ok(HostReply::Done)
     }
 
+    /// Removes what this host has exported of a server that it has no more. In an area that hosts share, an export of another host stays.
+    pub(super) async fn drop_own_export(&self, server: Uuid) -> Result<(), CommandError> {
+        let (dir, host) = (self.parts.site.place.transfer_dir(server), self.host().to_owned());
+        let removed = self.blocking(move || match std::fs::read_to_string(dir.join(EXPORTED_BY)) {
+            Ok(exporter) if exporter == host => files::remove_tree(&dir),
+            _ => Ok(()),
+        });
+        removed.await?.map_err(|error| CommandError::io("the transfer area cannot be cleared", &error))
+    }
+
     async fn disks_at_rest(&self, admission: &Admission) -> Result<Vec<DiskFile>, CommandError> {
         let server = admission.fence.server;
         match self.guest(server).await? {

@@ -13,7 +13,7 @@ use crate::domain::reason;
 use crate::domain::reason::Reason;
 
 /// The answer to a question of an agent.
-pub(super) type Told = Result<QuestionAnswer, NeighbourError>;
+pub(super) type Reply = Result<QuestionAnswer, NeighbourError>;
 
 /// The controller's desk for the agents of a cell.
 pub(super) struct Desk {
@@ -56,9 +56,9 @@ impl Arrivals for Desk {
 }
 
 #[async_trait]
-impl Answers<HostQuestion, Told> for Desk {
+impl Answers<HostQuestion, Reply> for Desk {
     /// Answers the accepted life alone: another one may not act for the host.
-    async fn answer(&self, host: &Name, life: Life, question: HostQuestion) -> Delivered<Told> {
+    async fn answer(&self, host: &Name, life: Life, question: HostQuestion) -> Delivered<Reply> {
         match self.book.is_accepted(host, life).await {
             Ok(true) => {}
             Ok(false) => {

@@ -25,7 +25,7 @@ use crate::domain::host_protocol::HostQuestion;
 use crate::env::Env;
 use book::Book;
 pub use book::{AgentsOptions, HostRecorder, ReportedHost};
-use desk::{Desk, Told};
+use desk::{Desk, Reply};
 pub use handle::AgentsHandle;
 
 /// The pause before something is tried again that the cell's database or NATS did not take.
@@ -89,7 +89,7 @@ impl AgentsParts {
 
     async fn receive(&self, book: &Book) -> Result<Controllers, ConnectionError> {
         let desk = Arc::new(Desk { book: book.clone(), upward: self.upward.clone() });
-        let desk: CellDesk<HostQuestion, Told> = CellDesk { acceptance: desk.clone(), arrivals: desk.clone(), answers: desk };
+        let desk: CellDesk<HostQuestion, Reply> = CellDesk { acceptance: desk.clone(), arrivals: desk.clone(), answers: desk };
         Controllers::start(self.connection.clone(), self.address.clone(), desk).await
     }
 }

@@ -239,7 +239,7 @@ async fn a_name_passes_on_by_a_word_and_not_by_silence() {
     let (first, _facts) = stage.agent(place(7, 1)).await;
     let life = first.life();
     until_up(&cell).await;
-    let answer = first.to_controllers().ask::<_, Told>(QUESTION, DEADLINE).await.unwrap();
+    let answer = first.to_controllers().ask::<_, Reply>(QUESTION, DEADLINE).await.unwrap();
     assert_eq!(answer, Ok(ANSWER));
 
     // The second agent has the first one's key, and another directory.
@@ -247,7 +247,7 @@ async fn a_name_passes_on_by_a_word_and_not_by_silence() {
     let mut admission = second.admission();
     let refused = admission.wait_for(|admission| matches!(admission, Admission::Refused { .. })).await.unwrap().clone();
     assert_eq!(refused, Admission::Refused { by: life });
-    let unanswered = second.to_controllers().ask::<_, Told>(QUESTION, DEADLINE).await;
+    let unanswered = second.to_controllers().ask::<_, Reply>(QUESTION, DEADLINE).await;
     assert!(unanswered.is_err(), "{unanswered:?}");
 
     drop(first);

@@ -42,7 +42,7 @@ const BEFORE: usize = 300_000;
 /// Longer than anything takes that does not hang.
 const LONG: Duration = Duration::from_secs(20);
 
-/// What happens to the body of a download.
+/// The fate of the body of a download.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fault {
     /// The connection ends in the middle.

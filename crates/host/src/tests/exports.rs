@@ -27,7 +27,7 @@ const DISKS: [(&str, &[u8]); 3] = [("disk", b"the root disk"), ("disk.eph0", b""
 
 /// A way upwards that reads exports of another agent.
 struct Elsewhere {
-    /// What happens to the bytes on their way.
+    /// The fate of the bytes on their way.
     spoil: fn(&str, &'static [u8]) -> Result<&'static [u8], NeighbourError>,
 }
 
@@ -142,4 +142,19 @@ async fn a_host_gives_tickets_for_what_it_has_exported() {
     std::fs::write(area.join("exported-by"), &parts.site.place.host).unwrap();
     let ticket = ExportTicket { url: format!("http://agent/{SERVER}"), secret: Secret::new("cell1-host3".into()) };
     assert_eq!(host.query(query()).await, Delivered::Answered(HostAnswer::ExportTicket(Some(ticket))));
+}
+
+#[tokio::test]
+async fn a_host_removes_its_own_export_with_the_guest() {
+    for (exporter, stays) in [("cell1-host1", false), (SOURCE, true)] {
+        let world = World::new();
+        let parts = parts(&world, Elsewhere { spoil: |_, bytes| Ok(bytes) });
+        let host = start(&parts).await;
+        obey(&host, world.request(SERVER, prepare())).await;
+        let area = parts.site.place.transfer_dir(SERVER);
+        std::fs::create_dir_all(&area).unwrap();
+        std::fs::write(area.join("exported-by"), exporter).unwrap();
+        assert_eq!(obey(&host, world.request(SERVER, HostCommand::RemoveGuest)).await, HostReply::Done);
+        assert_eq!(area.exists(), stays, "exported by {exporter}");
+    }
 }
