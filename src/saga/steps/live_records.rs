@@ -104,7 +104,8 @@ pub async fn release_left_volumes(world: &World, context: &mut LiveMigrate, fenc
     Ok(())
 }
 
-/// Has the target empty the transfer area: the source may be dead.
+/// Has the target empty the transfer area that it shares with the source, which may be dead. An area of the source's own is emptied with its
+/// guest.
 pub async fn drop_transfer(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.ask(context, &target, fence, HostCommand::DropExport).await.map(drop)
