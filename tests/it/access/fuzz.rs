@@ -16,7 +16,7 @@ use super::answers::objection;
 use super::house::{Filled, House, visit_prepared};
 use super::mutation::Mutator;
 use super::row::{Body, Row};
-use super::wire::{Request, exchange};
+use super::wire::{Reply, Request, exchange};
 use crate::bodies::{self, ApiAnswer, ApiRequest};
 
 /// The default rounds.
@@ -27,6 +27,8 @@ const CONNECTIONS: usize = 64;
 const REQUESTS: usize = 1_500;
 /// A single request that takes longer does work that grows faster than the request.
 const SLOW: Duration = Duration::from_secs(5);
+/// The path of the experiment on the service.
+const EXPERIMENT: &str = "/ops/v1/chaos/experiment";
 /// The callers; those with more rights come more often.
 const ASKERS: [&str; 12] =
     ["admin", "admin", "admin", "admin", "admin", "member", "member", "member", "other", "reader", "service", "garbage"];
@@ -87,6 +89,11 @@ async fn play(house: &Rc<House>, address: SocketAddr, round: u64) -> Vec<String>
         let began = Instant::now();
         let answer = exchange(address, &request).await;
         let took = began.elapsed();
+        if started_an_experiment(&request, &answer) {
+            // Its faults would let the service refuse later requests.
+            let stopped = house.send_as("admin", "DELETE", EXPERIMENT, "", &Body::None).await;
+            assert_eq!(stopped.status, 202, "{}", stopped.text);
+        }
         if let Some(why) = complaint(&request, answer, took) {
             wrong.push(format!("request {number}, {why}\n  {}", request.as_curl()));
         }
@@ -94,7 +101,14 @@ async fn play(house: &Rc<House>, address: SocketAddr, round: u64) -> Vec<String>
     wrong
 }
 
-fn complaint(request: &Request, answer: Result<super::wire::Reply, String>, took: Duration) -> Option<String> {
+/// True if the malformed request is a valid experiment after all: each of its keys has a default.
+fn started_an_experiment(request: &Request, answer: &Result<Reply, String>) -> bool {
+    request.method == "POST"
+        && request.target.split('?').next() == Some(EXPERIMENT)
+        && answer.as_ref().is_ok_and(|reply| reply.status == 202)
+}
+
+fn complaint(request: &Request, answer: Result<Reply, String>, took: Duration) -> Option<String> {
     let reply = match answer {
         Ok(reply) => reply,
         Err(why) => return Some(why),
