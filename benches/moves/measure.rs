@@ -102,27 +102,34 @@ impl Row {
     }
 }
 
-/// Measures everything except the floor of commits, which needs the databases for itself.
-pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
+/// The parts of the bench, by the names that `--only` knows.
+pub const PARTS: [&str; 6] = ["alone", "at-once", "within", "guaranteed", "drain", "reads"];
+
+/// Measures the parts that `wanted` names, or all, except the floor of commits, which needs the databases for itself. A burst has the floor of
+/// the same request alone, so without the part `alone` it has none.
+pub async fn parts(stage: &Stage, scale: &Scale, wanted: Option<&str>) -> Vec<Row> {
     let requests = Requests::look_up(stage).await;
-    let mut rows = one_at_a_time(stage, &requests, scale).await;
+    let has = |part: &str| wanted.is_none_or(|wanted| wanted == part);
+    let mut rows = if has("alone") { one_at_a_time(stage, &requests, scale).await } else { Vec::new() };
     let counted: Vec<(What, Vec<u64>)> = rows.iter().map(|row| (row.what, row.cost.commits.clone())).collect();
-    let mut bursts = at_once(stage, &requests, scale).await;
+    let mut bursts = if has("at-once") { at_once(stage, &requests, scale).await } else { Vec::new() };
     for row in &mut bursts {
         row.cost.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
     }
     rows.extend(bursts);
-    rows.extend(within::measure(stage, &requests, scale).await);
-    rows.extend(guaranteed::measure(stage, &requests, scale).await);
-    rows.push(drain::measure(stage, &requests, scale).await);
-    rows.extend(reads(stage, &requests, scale).await);
+    if has("within") {
+        rows.extend(within::measure(stage, &requests, scale).await);
+    }
+    if has("guaranteed") {
+        rows.extend(guaranteed::measure(stage, &requests, scale).await);
+    }
+    if has("drain") {
+        rows.push(drain::measure(stage, &requests, scale).await);
+    }
+    if has("reads") {
+        rows.extend(reads(stage, &requests, scale).await);
+    }
     rows
-}
-
-/// Measures only a move with guaranteed bandwidth beside one without.
-pub async fn guaranteed_alone(stage: &Stage, scale: &Scale) -> Vec<Row> {
-    let requests = Requests::look_up(stage).await;
-    guaranteed::measure(stage, &requests, scale).await
 }
 
 /// The bodies of requests.

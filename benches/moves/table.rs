@@ -71,11 +71,11 @@ fn line(text: &mut String, row: &Row, scale: &Scale) {
         What::List => format!("list {} servers with details", scale.listed),
     };
     let (median, floor) = (row.times.median(), row.floor.median());
-    let times = median.as_secs_f64() / floor.as_secs_f64().max(1e-9);
+    let times = if floor.is_zero() { "-".to_owned() } else { format!("{:.1}", median.as_secs_f64() / floor.as_secs_f64()) };
     let (reference, share) = reference(row, median);
     let _ = writeln!(
         text,
-        "| {name} | {} | {} | {} | {} | {times:.1} | {reference} | {share} |",
+        "| {name} | {} | {} | {} | {} | {times} | {reference} | {share} |",
         row.at_once,
         ms(median),
         ms(row.times.p99()),
