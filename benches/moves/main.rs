@@ -4,8 +4,8 @@
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
 //! concurrent moves on one core with the same on two. `-- --burst` creates 1,500 servers from eight clients on four cells of 500 equal hosts, and
-//! prints how they spread and at which rate. `-- --only drain` measures a part only: `alone`, `at-once`, `within` a cell, `guaranteed` bandwidth beside
-//! none, `drain` or `reads`. So two builds are compared in turns within minutes.
+//! prints how they spread and at which rate. `-- --only alone,drain` measures these parts only, of `alone`, `at-once`, `within` a cell, `guaranteed` bandwidth
+//! beside none, `drain` and `reads`. So two builds are compared in turns within minutes.
 //! `CELLSHIFT_BENCH_POSTGRES` names a PostgreSQL server to measure on, instead of SQLite.
 
 mod burst;
@@ -49,11 +49,12 @@ fn main() {
         print!("{}", client_runtime().block_on(cores::measure(cores, place.as_ref(), &Scale::FULL)));
         return;
     }
-    let only = arguments.iter().skip_while(|argument| *argument != "--only").nth(1).map(String::as_str);
-    assert!(only.is_none_or(|part| measure::PARTS.contains(&part)), "--only takes one of {}", measure::PARTS.join(", "));
+    let only = arguments.iter().skip_while(|argument| *argument != "--only").nth(1).map(|list| list.split(',').collect::<Vec<_>>());
+    let wrong = only.iter().flatten().find(|part| !measure::PARTS.contains(part));
+    assert_eq!(wrong, None, "--only takes a list of {}", measure::PARTS.join(", "));
     let table = client_runtime().block_on(async {
         let stage = Stage::set().await;
-        let mut rows = measure::parts(&stage, &scale, only).await;
+        let mut rows = measure::parts(&stage, &scale, only.as_deref()).await;
         let databases = stage.strike().await;
         floor::of_commits(&databases, &scale, &mut rows).await;
         table::text(&rows, &scale)

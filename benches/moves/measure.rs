@@ -105,11 +105,11 @@ impl Row {
 /// The parts of the bench, by the names that `--only` knows.
 pub const PARTS: [&str; 6] = ["alone", "at-once", "within", "guaranteed", "drain", "reads"];
 
-/// Measures the parts that `wanted` names, or all, except the floor of commits, which needs the databases for itself. A burst has the floor of
+/// Measures these parts, or all, except the floor of commits, which needs the databases for itself. A burst has the floor of
 /// the same request alone, so without the part `alone` it has none.
-pub async fn parts(stage: &Stage, scale: &Scale, wanted: Option<&str>) -> Vec<Row> {
+pub async fn parts(stage: &Stage, scale: &Scale, only: Option<&[&str]>) -> Vec<Row> {
     let requests = Requests::look_up(stage).await;
-    let has = |part: &str| wanted.is_none_or(|wanted| wanted == part);
+    let has = |part| only.is_none_or(|parts| parts.contains(&part));
     let mut rows = if has("alone") { one_at_a_time(stage, &requests, scale).await } else { Vec::new() };
     let counted: Vec<(What, Vec<u64>)> = rows.iter().map(|row| (row.what, row.cost.commits.clone())).collect();
     let mut bursts = if has("at-once") { at_once(stage, &requests, scale).await } else { Vec::new() };
