@@ -1,4 +1,7 @@
-//! A NATS server for tests, as a child process on a free port of loopback (Debian's package `nats-server`).
+//! A NATS server for tests, as a child process on a free port of loopback (Debian's package `nats-server`), and a proxy
+//! before one.
+
+pub mod proxy;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
