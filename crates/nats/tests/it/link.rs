@@ -120,19 +120,21 @@ async fn a_panic_of_the_host_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_parse_is_not_known() {
+async fn a_message_that_cannot_be_read_is_not_known() {
     let linked = Linked::start().await;
     let Linked { broker, agent, link, .. } = &linked;
     let client = raw_client(broker, &broker.controllers.seed).await;
     let host = broker.cell.host("h1".parse_name());
     let mut newer = serde_json::to_value(request(1)).unwrap();
     newer["command"] = "Fly".into();
-    let newer = newer.to_string();
+    let mut large = request(1);
+    large.request_id = "x".repeat(600_000);
+    let (newer, large) = (newer.to_string(), serde_json::to_string(&large).unwrap());
     for subject in [host.requests(agent.server.life()), host.queries(agent.server.life())] {
-        for payload in [&b"\xff\x00{"[..], b"", b"{}", newer.as_bytes()] {
+        for payload in [&b"\xff\x00{"[..], b"", b"{}", newer.as_bytes(), large.as_bytes()] {
             for headers in [true, false] {
                 let answer = ask_raw(&client, broker, &subject, payload, headers).await;
-                assert!(answer.contains(r#"{"Word":{"NotKnown":{"release":""#), "{payload:?}: {answer}");
+                assert!(answer.contains(r#"{"Word":{"NotKnown":{"release":""#), "{} bytes: {answer}", payload.len());
             }
         }
     }
