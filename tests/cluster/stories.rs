@@ -1,5 +1,7 @@
 //! Moves between the cells of a cluster, with a process that dies or stands still in the middle.
 
+mod cuts;
+
 use cellshift::cluster::{Role, Signal};
 use serde_json::json;
 
