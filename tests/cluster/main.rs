@@ -5,6 +5,8 @@ mod command;
 mod enrolment;
 #[path = "../it/killed/history.rs"]
 mod history;
+#[path = "../it/small_disk.rs"]
+mod small_disk;
 mod stage;
 mod stories;
 mod witness;

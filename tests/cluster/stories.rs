@@ -1,6 +1,7 @@
 //! Moves between the cells of a cluster, with a process that dies or stands still in the middle.
 
 mod cuts;
+mod full_disk;
 mod kills;
 
 use cellshift::cluster::{Role, Signal};
