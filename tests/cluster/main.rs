@@ -5,6 +5,7 @@ mod command;
 mod enrolment;
 #[path = "../it/killed/history.rs"]
 mod history;
+mod other_agent;
 #[path = "../it/small_disk.rs"]
 mod small_disk;
 mod stage;

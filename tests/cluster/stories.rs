@@ -3,6 +3,7 @@
 mod cuts;
 mod full_disk;
 mod kills;
+mod strangers;
 
 use cellshift::cluster::{Role, Signal};
 use serde_json::json;

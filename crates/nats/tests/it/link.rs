@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cellshift_domain::host_protocol::{HostAnswer, HostReply};
 use cellshift_host::link::HostLink;
 use cellshift_host::virt::HostUnreachable;
-use cellshift_nats::testkit::Broker;
+use cellshift_nats::testkit::{Broker, raw_client};
 use futures::StreamExt;
 
 use crate::cell::{Agent, Controller, Linked, query, request, until};
@@ -123,7 +123,7 @@ async fn a_panic_of_the_host_leaves_the_outcome_unknown() {
 async fn a_message_that_cannot_be_read_is_not_known() {
     let linked = Linked::start().await;
     let Linked { broker, agent, link, .. } = &linked;
-    let client = raw_client(broker, &broker.controllers.seed).await;
+    let client = raw_client(broker.address(), &broker.controllers).await;
     let host = broker.cell.host("h1".parse_name());
     let mut newer = serde_json::to_value(request(1)).unwrap();
     newer["command"] = "Fly".into();
@@ -140,12 +140,6 @@ async fn a_message_that_cannot_be_read_is_not_known() {
     }
     assert_eq!(link.request(request(1), LONG).await, Ok(HostReply::Done), "the agent lives on");
     assert_eq!((agent.end.requests(), agent.end.queries()), (vec![request(1)], Vec::new()));
-}
-
-/// Returns a client of the library's own.
-pub async fn raw_client(broker: &Broker, seed: &cellshift_domain::secret::Secret<String>) -> async_nats::Client {
-    let options = async_nats::ConnectOptions::new().nkey(seed.expose().clone());
-    options.connect(format!("nats://{}", broker.address())).await.unwrap()
 }
 
 /// Sends bytes as a controller, with or without the headers of a message, and returns the answer's text.
