@@ -45,7 +45,7 @@ impl OtherAgent {
 
 impl Drop for OtherAgent {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and need not be.
+        // A process that has ended already cannot be killed, and need not be.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cellshift::client::{ADMIN, Client, OPERATORS};
 use cellshift::cluster::{Cluster, Plan, Role};
-use cellshift::config::Config;
+use cellshift::config::{Config, Seconds};
 use cellshift::virt::Operation;
 use cellshift_nats::testkit::proxy::Proxy;
 use serde_json::{Value, json};
@@ -96,8 +96,9 @@ impl Stage {
             (Operation::GuestShutdown, 200),
             (Operation::CopyDisks, 700),
         ]);
-        // A host that stands still is noticed soon.
+        // A host that stands still is noticed soon, and asked again soon.
         config.migration.deadlines = BTreeMap::from([("prepare_at_target".to_owned(), 3)]);
+        config.migration.back_off_max = Seconds::whole(2);
         configure(&mut config);
         let path = dir.path().canonicalize().expect("its whole path");
         let plan = Plan { dir: path, program: program().into(), agents: Some(agents), config };

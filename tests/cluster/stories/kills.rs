@@ -81,7 +81,7 @@ impl Kill {
     }
 }
 
-/// Returns the body of a request, which may lose its answer by the kill.
+/// Returns the body of a request.
 fn action(request: &str) -> Value {
     let arguments = if request == "resize" { json!({"flavorRef": "gen2.small"}) } else { Value::Null };
     json!({ request: arguments })
