@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::{ImageClient, Patience, TicketSource};
+use super::{Connections, ImageClient, Patience, TicketSource};
 use crate::actors::cell::CellHosts;
 use crate::actors::compute_host::tickets::{Access, Bounds, IMAGES, Tickets};
 use crate::actors::compute_host::{HostServices, OwnershipOracle, Upward};
@@ -67,6 +67,8 @@ struct Cloud {
     services: HostServices,
     /// The tickets that the source gives before the right ones.
     wrong: Mutex<VecDeque<ImageTicket>>,
+    /// The number of questions that nobody can answer.
+    unanswered: Mutex<u32>,
     address: SocketAddr,
     server: ServerHandle,
 }
@@ -91,6 +93,11 @@ impl OwnershipOracle for Nobody {
 #[async_trait]
 impl TicketSource for Cloud {
     async fn ticket(&self, image_id: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+        let left = *self.unanswered.lock();
+        *self.unanswered.lock() = left.saturating_sub(1);
+        if left > 0 {
+            return Err(NeighbourError::Unavailable("nobody can tell now".into()));
+        }
         if let Some(ticket) = self.wrong.lock().pop_front() {
             return Ok(ticket);
         }
@@ -151,7 +158,7 @@ async fn cloud() -> Arc<Cloud> {
     let server = server.workers(1).disable_signals().shutdown_timeout(0).listen(listener).unwrap().run();
     let handle = server.handle();
     actix_web::rt::spawn(server);
-    Arc::new(Cloud { world, service, services, wrong: Mutex::default(), address, server: handle })
+    Arc::new(Cloud { world, service, services, wrong: Mutex::default(), unanswered: Mutex::default(), address, server: handle })
 }
 
 impl Cloud {
@@ -160,7 +167,7 @@ impl Cloud {
     }
 
     fn patient(self: &Arc<Cloud>, silence: Duration, stall: Duration) -> ImageClient {
-        ImageClient::patient(self.clone(), 0, Patience { silence, stall, ..Patience::default() })
+        Connections::patient(0, Patience { silence, stall, ..Patience::default() }).client(self.clone())
     }
 
     async fn image(&self) -> Uuid {
@@ -333,6 +340,20 @@ async fn images_in_the_wrong_state_have_no_ticket() {
 }
 
 #[actix_web::test]
+async fn a_ticket_that_nobody_can_give_now_is_asked_for_again() {
+    let cloud = cloud().await;
+    let (client, image, queued) = (cloud.client(), cloud.image().await, cloud.queued().await);
+    *cloud.unanswered.lock() = 2;
+    assert_eq!(download(&client, image).await, Ok(hash(&content())));
+    *cloud.unanswered.lock() = 1;
+    assert_eq!(client.upload(queued, data(), Keep::Durably).await, Ok(hash(&content())));
+    *cloud.unanswered.lock() = u32::MAX;
+    let impatient = cloud.patient(Duration::from_secs(1), Duration::from_millis(200));
+    let refused = timeout(LONG, impatient.download(image)).await.expect("an answer").map(drop);
+    assert!(matches!(refused, Err(NeighbourError::Unavailable(_))), "{refused:?}");
+}
+
+#[actix_web::test]
 async fn a_service_that_is_not_there_is_unavailable() {
     let cloud = cloud().await;
     let client = cloud.patient(Duration::from_millis(100), Duration::from_millis(500));
@@ -348,7 +369,7 @@ async fn a_service_that_is_not_there_is_unavailable() {
 async fn a_hosts_transfers_keep_to_its_rate() {
     let cloud = cloud().await;
     let image = cloud.image().await;
-    let (client, start) = (ImageClient::new(cloud.clone(), 4 * SIZE as u64), Instant::now());
+    let (client, start) = (Connections::new(4 * SIZE as u64).client(cloud.clone()), Instant::now());
     assert_eq!(download(&client, image).await, Ok(hash(&content())));
     assert!(start.elapsed() >= Duration::from_millis(150), "{:?}", start.elapsed());
 }
