@@ -47,10 +47,16 @@ impl Questions {
     }
 }
 
+/// The tickets for the images that the operation of one server moves.
+struct ImageTickets {
+    questions: Arc<Questions>,
+    server: Uuid,
+}
+
 #[async_trait]
-impl TicketSource for Questions {
+impl TicketSource for ImageTickets {
     async fn ticket(&self, image_id: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
-        match self.ask(HostQuestion::ImageTicket { image_id, write }).await? {
+        match self.questions.ask(HostQuestion::ImageTicket { server: self.server, image_id, write }).await? {
             QuestionAnswer::ImageTicket(ticket) => Ok(ticket),
             other => Err(NeighbourError::Unavailable(reason!("{other:?} is no ticket"))),
         }
@@ -99,8 +105,9 @@ impl AgentUpward {
         AgentUpward { questions, connections: Connections::new(image.bytes_per_second()), exports }
     }
 
-    fn images(&self) -> ImageClient {
-        self.connections.client(self.questions.clone())
+    /// Returns a client for the images of the server's operation.
+    fn images(&self, server: Uuid) -> ImageClient {
+        self.connections.client(Arc::new(ImageTickets { questions: self.questions.clone(), server }))
     }
 }
 
@@ -111,12 +118,12 @@ impl Upward for AgentUpward {
         self.questions.ask(question).await
     }
 
-    async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
-        self.images().download(image).await
+    async fn download(&self, server: Uuid, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+        self.images(server).download(image).await
     }
 
-    async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
-        self.images().upload(image, data, keep).await
+    async fn upload(&self, server: Uuid, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
+        self.images(server).upload(image, data, keep).await
     }
 
     async fn export(&self, source: &str, server: Uuid, part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {
