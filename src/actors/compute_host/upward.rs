@@ -17,6 +17,7 @@ use crate::domain::host_protocol::{
 };
 use crate::domain::host_transfer::{HostBytes, HostTransfer};
 use crate::domain::reason;
+use crate::env::guard::{Guard, stands};
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};
@@ -63,12 +64,12 @@ impl HostServices {
     async fn judge(&self, asker: &Asker, server: Uuid, bytes: HostBytes) -> Result<(), NeighbourError> {
         let transfer = HostTransfer { host: asker.clone(), bytes };
         match self.owners.may_move(server, &transfer).await {
-            Some(false) => {
+            Some(moves) if stands(Guard::OperationsBytes) && !moves => {
                 let refusal = reason!("No operation in flight of server {server} has {transfer}.");
                 log::warn!(cell = asker.cell.as_str(), host = asker.host.as_str(), server:% = server; "a ticket is refused: {refusal}");
                 Err(NeighbourError::Refused(refusal))
             }
-            Some(true) => Ok(()),
+            Some(_) => Ok(()),
             None => Err(NeighbourError::Unavailable(reason!("whether an operation of server {server} has {transfer} cannot be told now"))),
         }
     }
