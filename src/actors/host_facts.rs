@@ -1,5 +1,8 @@
 //! Answers questions of the scheduler and the hosts: host states from the cells' records and the API database, server groups from the API
-//! database, and which host may run a guest.
+//! database, which host may run a guest, and which bytes it may move.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +23,11 @@ use crate::domain::compute_host::{HostRecord, WhichHosts};
 use crate::domain::fence::Fence;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::domain::server_group::ServerGroup;
+use crate::saga::context::Context;
 
 /// The time limit of a host's answer about its virtual functions.
 const FUNCTIONS_PATIENCE: Duration = Duration::from_secs(2);
@@ -65,6 +70,13 @@ impl HostFacts {
             service: record.service,
             node: Arc::clone(&record.node.facts),
         }
+    }
+
+    /// Returns the transfers that the server's operation in flight has hosts make. An operation of another release may be unreadable here.
+    async fn transfers_in_flight(&self, server: Uuid) -> Result<Vec<HostTransfer>, DbError> {
+        let Some(saga) = self.operations.in_flight(server).await? else { return Ok(Vec::new()) };
+        let context: Context = serde_json::from_str(&saga.context)?;
+        Ok(context.part().transfers())
     }
 }
 
@@ -142,5 +154,11 @@ impl OwnershipOracle for HostFacts {
             log::warn!("a host remembers servers that are gone for now: {error}");
             Vec::new()
         })
+    }
+
+    async fn may_move(&self, server: Uuid, transfer: &HostTransfer) -> Option<bool> {
+        let transfers = self.transfers_in_flight(server).await;
+        let transfers = transfers.inspect_err(|why| log::warn!(server:% = server; "which bytes its hosts move cannot be told now: {why}"));
+        transfers.ok().map(|transfers| transfers.contains(transfer))
     }
 }

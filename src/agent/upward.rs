@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::config::AgentImage;
 use super::exports::Exports;
-use super::images::{ImageClient, TicketSource};
+use super::images::{Connections, ImageClient, TicketSource};
 use crate::actors::compute_host::Upward;
 use crate::domain::guest::DiskPart;
 use crate::domain::host_protocol::{Asker, ExportTicket, HostQuestion, ImageBytes, ImageTicket, NeighbourError, QuestionAnswer};
@@ -47,10 +47,16 @@ impl Questions {
     }
 }
 
+/// The tickets for the images that the operation of one server moves.
+struct ImageTickets {
+    questions: Arc<Questions>,
+    server: Uuid,
+}
+
 #[async_trait]
-impl TicketSource for Questions {
-    async fn ticket(&self, image: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
-        match self.ask(HostQuestion::ImageTicket { image_id: image, write }).await? {
+impl TicketSource for ImageTickets {
+    async fn ticket(&self, image_id: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+        match self.questions.ask(HostQuestion::ImageTicket { server: self.server, image_id, write }).await? {
             QuestionAnswer::ImageTicket(ticket) => Ok(ticket),
             other => Err(NeighbourError::Unavailable(reason!("{other:?} is no ticket"))),
         }
@@ -88,16 +94,20 @@ impl TicketSource for ExportTickets {
 /// The way upwards of one host.
 pub struct AgentUpward {
     questions: Arc<Questions>,
-    images: ImageClient,
+    connections: Connections,
     /// The exports of the agent's hosts; none if it listens nowhere.
     exports: Option<Arc<Exports>>,
 }
 
 impl AgentUpward {
-    /// Makes the way of the host that asks these questions. It gets images by tickets of its own.
+    /// Makes the way of the host that asks these questions. It moves bytes by tickets of its own.
     pub fn new(questions: Arc<Questions>, image: &AgentImage, exports: Option<Arc<Exports>>) -> AgentUpward {
-        let images = ImageClient::new(questions.clone(), image.bytes_per_second());
-        AgentUpward { questions, images, exports }
+        AgentUpward { questions, connections: Connections::new(image.bytes_per_second()), exports }
+    }
+
+    /// Returns a client for the images of the server's operation.
+    fn images(&self, server: Uuid) -> ImageClient {
+        self.connections.client(Arc::new(ImageTickets { questions: self.questions.clone(), server }))
     }
 }
 
@@ -108,20 +118,20 @@ impl Upward for AgentUpward {
         self.questions.ask(question).await
     }
 
-    async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
-        self.images.download(image).await
+    async fn download(&self, server: Uuid, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+        self.images(server).download(image).await
     }
 
-    async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
-        self.images.upload(image, data, keep).await
+    async fn upload(&self, server: Uuid, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
+        self.images(server).upload(image, data, keep).await
     }
 
     async fn export(&self, source: &str, server: Uuid, part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {
         let tickets = ExportTickets { questions: self.questions.clone(), source: source.to_owned(), part: part.clone() };
-        if tickets.ask(server).await?.is_none() {
+        if self.connections.until_available(|| tickets.ask(server)).await?.is_none() {
             return Ok(None);
         }
-        let (_, data) = self.images.with_tickets(Arc::new(tickets)).download(server).await?;
+        let (_, data) = self.connections.client(Arc::new(tickets)).download(server).await?;
         Ok(Some(data))
     }
 

@@ -195,7 +195,8 @@ impl World {
         Ok(memberships.zone_of(host).unwrap_or(&self.default_zone).to_owned())
     }
 
-    /// Returns the image, if the operation's caller may use it. Hosts read the bytes of any image, so a step checks here before it names one.
+    /// Returns the image, if the operation's caller may use it. A host reads the image that its operation names, whoever may see it, so a step
+    /// checks here before it has a host read one.
     pub async fn usable_image(&self, head: &Head, id: Uuid) -> Result<Image, StepError> {
         Ok(self.images.visible_image(&head.caller, id).await?)
     }

@@ -13,7 +13,7 @@ use cellshift::domain::standing::{OffBy, Standing};
 use cellshift::env::Env;
 use cellshift_nats::Rhythm;
 use cellshift_nats::testkit::Broker;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use uuid::Uuid;
@@ -166,6 +166,40 @@ fn a_server_arrives_at_an_agent_from_another_cell() {
         assert!(disk.windows(20).any(|bytes| bytes == b"carried to the agent"));
         stage.admin.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn an_agent_moves_the_images_of_each_operation_on_its_servers() {
+    play_with_an_agent(|stage, _| async move {
+        let server = server_on_the_agent(&stage).await;
+        stage.guest_writes(HOST, server, b"what the guest keeps").await;
+        let image = stage.image;
+        let operations: [(Value, u16, &str); 7] = [
+            (json!({"createImage": {"name": "keepsake"}}), 202, "ACTIVE"),
+            (json!({"createBackup": {"name": "backup", "backup_type": "daily", "rotation": 1}}), 202, "ACTIVE"),
+            (json!({"rescue": {"rescue_image_ref": image}}), 200, "RESCUE"),
+            (json!({"unrescue": null}), 202, "ACTIVE"),
+            (json!({"shelve": null}), 202, "SHELVED_OFFLOADED"),
+            (json!({"unshelve": {"host": HOST}}), 202, "ACTIVE"),
+            (json!({"rebuild": {"imageRef": image}}), 202, "ACTIVE"),
+        ];
+        for (action, answer, status) in operations {
+            let unshelves = action.get("unshelve").is_some();
+            stage.admin.act(server, action).await.expect(answer);
+            stage.at_rest(server, status).await;
+            if unshelves {
+                let disk = stage.disks(HOST, server).await["disk"].clone();
+                assert!(disk.windows(20).any(|bytes| bytes == b"what the guest keeps"), "the shelved image has every byte");
+            }
+        }
+        assert_eq!(stage.runs_on(server).await, hosts(&[HOST]));
+        let listed = stage.admin.get("/image/v2/images").await.expect(200).body;
+        let images = listed["images"].as_array().expect("images").iter();
+        let made = images.filter(|image| image["instance_uuid"] == json!(server) && image["status"] == "active");
+        let mut names: Vec<&str> = made.filter_map(|image| image["name"].as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["backup", "keepsake"]);
     });
 }
 

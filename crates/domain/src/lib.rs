@@ -26,6 +26,7 @@ pub mod guest_secrets;
 pub mod host_network;
 pub mod host_protocol;
 pub mod host_query;
+pub mod host_transfer;
 pub mod host_trial;
 pub mod instance;
 pub mod instance_bundle;

@@ -75,6 +75,8 @@ guards! {
     OwnerAtRest = "owner-at-rest",
     /// After its host was away, a guest is started only if it ran.
     InterruptedGuest = "interrupted-guest",
+    /// A host gets a ticket only for bytes that an operation in flight has it move.
+    OperationsBytes = "operations-bytes",
     /// The journal is written under the present lease alone.
     JournalLease = "journal-lease",
     /// An owner is named under the present lease alone.

@@ -71,7 +71,7 @@ impl Host {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
         let sent = Sent::default();
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
-        let stored = match unless_overtaken(admission, self.parts.upward.upload(image, stream, keep)).await? {
+        let stored = match unless_overtaken(admission, self.parts.upward.upload(admission.fence.server, image, stream, keep)).await? {
             Ok(stored) => stored,
             // Bytes are there already: an earlier try may have succeeded and lost its reply.
             Err(NeighbourError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
@@ -267,7 +267,7 @@ impl Host {
         manifest: Option<&DiskManifest>,
         (dir, flush): (PathBuf, Flush),
     ) -> Result<Arrived, CommandError> {
-        let (about, data) = match unless_overtaken(admission, self.parts.upward.download(image)).await? {
+        let (about, data) = match unless_overtaken(admission, self.parts.upward.download(admission.fence.server, image)).await? {
             Ok(download) => download,
             Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(reason!("image {image} cannot be fetched: {error}"))),

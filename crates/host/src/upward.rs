@@ -15,14 +15,16 @@ pub trait Upward: Send + Sync {
     /// Asks a question, or tells something. The answer is the one to this question.
     async fn ask(&self, asker: &Asker, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError>;
 
-    /// Reads the bytes of an image that has its bytes.
-    async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError>;
+    /// Reads the bytes of an image that has its bytes, for the operation of this server. [`NeighbourError::Refused`] if the operation does not
+    /// have this host read the image.
+    async fn download(&self, server: Uuid, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError>;
 
-    /// Stores the bytes of an image that has none yet. Returns their SHA-256 in hex. [`NeighbourError::Conflict`] if it has its bytes.
-    async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError>;
+    /// Stores the bytes of an image that has none yet, for the operation of this server. Returns their SHA-256 in hex.
+    /// [`NeighbourError::Conflict`] if it has its bytes, [`NeighbourError::Refused`] if the operation does not have this host store the image.
+    async fn upload(&self, server: Uuid, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError>;
 
     /// Reads a disk, or the memory, that another host of the cell has exported of a server. None if the export lies in a transfer area that
-    /// both hosts share, as those of one process do.
+    /// both hosts share, as those of one process do. [`NeighbourError::Refused`] if the server's operation does not have this host read it.
     async fn export(&self, _source: &str, _server: Uuid, _part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {
         Ok(None)
     }

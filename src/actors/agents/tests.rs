@@ -53,11 +53,11 @@ impl Upward for SameAnswer {
         Ok(ANSWER)
     }
 
-    async fn download(&self, _: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+    async fn download(&self, _: Uuid, _: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
         Err(NeighbourError::Unavailable("no images".into()))
     }
 
-    async fn upload(&self, _: Uuid, _: ByteStream, _: Keep) -> Result<String, NeighbourError> {
+    async fn upload(&self, _: Uuid, _: Uuid, _: ByteStream, _: Keep) -> Result<String, NeighbourError> {
         Err(NeighbourError::Unavailable("no images".into()))
     }
 }

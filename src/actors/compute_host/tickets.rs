@@ -90,7 +90,8 @@ impl Tickets {
         Tickets { env, folder, bounds, held: Mutex::default() }
     }
 
-    /// Gives the host a ticket for an image or a server's export: the URL of the bytes, and the secret that opens it.
+    /// Gives the host a ticket for an image or a server's export: the URL of the bytes, and the secret that opens it. Whether the host may have
+    /// it, the caller has judged; the ticket opens until its time is over, whatever becomes of the operation meanwhile.
     pub fn issue(&self, host: &Asker, subject: Uuid, access: Access) -> Result<(String, Secret<String>), NeighbourError> {
         // An id has 122 bits of the system's random numbers.
         let (id, key) = (self.env.uuid(), format!("{}{}", self.env.uuid().simple(), self.env.uuid().simple()));

@@ -1,4 +1,7 @@
-//! Answers what hosts ask upwards: from the image and network services, and from the records of who owns a server.
+//! Answers what hosts ask upwards: from the image and network services, and from the records of who owns a server and which operation has it.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,9 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{
     Asker, ExportTicket, HostAnswer, HostQuery, HostQuestion, ImageBytes, ImageTicket, NeighbourError, Plugging, QuestionAnswer,
 };
+use crate::domain::host_transfer::{HostBytes, HostTransfer};
 use crate::domain::reason;
+use crate::env::guard::{Guard, stands};
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};
@@ -22,7 +27,7 @@ use crate::virt::{HostUnreachable, Hosts};
 /// The time limit of a source's answer. The asker waits a little longer.
 const SOURCE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Says whether a host may run a guest that it ran before it went away.
+/// Says what a host may do, by the records of owners and operations: run a guest that it ran before it went away, and move bytes.
 #[async_trait]
 pub trait OwnershipOracle: Send + Sync {
     /// Returns the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if another
@@ -34,6 +39,9 @@ pub trait OwnershipOracle: Send + Sync {
 
     /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;
+
+    /// True if the operation in flight of the server has a host make this transfer. None if nobody can tell now.
+    async fn may_move(&self, server: Uuid, transfer: &HostTransfer) -> Option<bool>;
 }
 
 /// The services and records of a controller, as hosts see them.
@@ -52,9 +60,25 @@ pub struct HostServices {
 }
 
 impl HostServices {
-    /// Gives a ticket to read an image that has its bytes, or to store those of an image that has none. Any host may read any image: which
-    /// images the host's operations use is not judged.
-    async fn ticket(&self, asker: &Asker, image: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+    /// Refuses a transfer that no operation in flight of the server has the host make (INVARIANTS S12).
+    async fn judge(&self, asker: &Asker, server: Uuid, bytes: HostBytes) -> Result<(), NeighbourError> {
+        let transfer = HostTransfer { host: asker.clone(), bytes };
+        match self.owners.may_move(server, &transfer).await {
+            Some(moves) if stands(Guard::OperationsBytes) && !moves => {
+                let refusal = reason!("No operation in flight of server {server} has {transfer}.");
+                log::warn!(cell = asker.cell.as_str(), host = asker.host.as_str(), server:% = server; "a ticket is refused: {refusal}");
+                Err(NeighbourError::Refused(refusal))
+            }
+            Some(_) => Ok(()),
+            None => Err(NeighbourError::Unavailable(reason!("whether an operation of server {server} has {transfer} cannot be told now"))),
+        }
+    }
+
+    /// Gives a ticket to read an image that has its bytes, or to store those of an image that has none, if the server's operation has the
+    /// host do it.
+    async fn ticket(&self, asker: &Asker, server: Uuid, image: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+        let bytes = if write { HostBytes::StoreImage(image) } else { HostBytes::ReadImage(image) };
+        self.judge(asker, server, bytes).await?;
         let image = self.images.image(image).await.map_err(for_host)?;
         let (id, status) = (image.id, image.status.as_str());
         let access = match write {
@@ -67,8 +91,9 @@ impl HostServices {
         Ok(ImageTicket { url, secret, bytes: bytes_of(image) })
     }
 
-    /// Asks the source for a ticket, in the asker's own cell. Whether the source exports the server for the asker is not judged.
+    /// Asks the source for a ticket, in the asker's own cell, if the server's operation has the asker read the source's export.
     async fn export_ticket(&self, asker: &Asker, server: Uuid, source: &str) -> Result<Option<ExportTicket>, NeighbourError> {
+        self.judge(asker, server, HostBytes::ReadExport { source: source.to_owned() }).await?;
         let query = HostQuery::ExportTicket { server, reader: asker.host.clone() };
         match self.hosts.query(&asker.cell, source, query, SOURCE_PATIENCE).await {
             Ok(HostAnswer::ExportTicket(ticket)) => Ok(ticket),
@@ -106,16 +131,19 @@ impl Upward for HostServices {
             HostQuestion::ExportTicket { server, source } => {
                 QuestionAnswer::ExportTicket(self.export_ticket(asker, server, &source).await?)
             }
-            HostQuestion::ImageTicket { image_id, write } => QuestionAnswer::ImageTicket(self.ticket(asker, image_id, write).await?),
+            HostQuestion::ImageTicket { server, image_id, write } => {
+                QuestionAnswer::ImageTicket(self.ticket(asker, server, image_id, write).await?)
+            }
         })
     }
 
-    async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+    /// A host of this process needs no ticket, so its transfers are not judged.
+    async fn download(&self, _server: Uuid, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
         let (image, data) = self.images.download(image).await.map_err(for_host)?;
         Ok((bytes_of(image), data))
     }
 
-    async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
+    async fn upload(&self, _server: Uuid, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
         let stored = match keep {
             Keep::Durably => self.images.upload(image, data).await,
             Keep::InPassing => self.images.upload_in_passing(image, data).await,

@@ -29,6 +29,7 @@ use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_network::HostNetwork;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQuery, HostReply, HostReport, HostRequest};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::host_trial::HostTrial;
 use crate::domain::notification::Notification;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
@@ -48,6 +49,8 @@ pub(in crate::actors) struct ScriptedOracle {
     pub overtaken: Mutex<Vec<Uuid>>,
     /// Servers that are forgotten.
     pub forgotten: Mutex<Vec<Uuid>>,
+    /// The transfers that servers' operations have hosts make; none if nobody can tell.
+    pub transfers: Mutex<Option<Vec<(Uuid, HostTransfer)>>>,
 }
 
 #[async_trait]
@@ -63,6 +66,10 @@ impl OwnershipOracle for ScriptedOracle {
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {
         let forgotten = self.forgotten.lock();
         servers.into_iter().filter(|server| forgotten.contains(server)).collect()
+    }
+
+    async fn may_move(&self, server: Uuid, transfer: &HostTransfer) -> Option<bool> {
+        self.transfers.lock().as_ref().map(|transfers| transfers.contains(&(server, transfer.clone())))
     }
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Exports;
 use crate::agent::config::AgentTransfer;
-use crate::agent::images::{ImageClient, Patience, TicketSource};
+use crate::agent::images::{Connections, Patience, TicketSource};
 use crate::domain::guest::DiskPart;
 use crate::domain::host_protocol::{Asker, ImageBytes, ImageTicket, NeighbourError};
 use crate::env::Env;
@@ -71,7 +71,7 @@ async fn read(source: &Source, of: Uuid, server: Uuid, name: &str) -> Result<Vec
     let part = DiskPart { name: name.into(), size: bytes.len() as u64, sha256: hex::encode(Sha256::digest(&bytes)) };
     let tickets = Arc::new(Tickets { exports: source.exports.clone(), of, part });
     let patience = Patience { stall: Duration::from_millis(500), ..Patience::default() };
-    let (_, data) = ImageClient::patient(tickets, 0, patience).download(server).await?;
+    let (_, data) = Connections::patient(0, patience).client(tickets).download(server).await?;
     let pieces: Vec<Bytes> = data.try_collect().await.unwrap();
     Ok(pieces.concat())
 }

@@ -1,7 +1,6 @@
 //! A download that goes on where it broke off.
 
 use std::io;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -12,16 +11,11 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use super::{ImageClient, unreached};
+use super::{FIRST_PAUSE, ImageClient, LONGEST_PAUSE, unreached};
 use crate::domain::host_protocol::{ImageTicket, NeighbourError, TICKET_HEADER};
 use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::env::streams::ByteStream;
-
-/// The pause before the second try. It doubles with each try that brings nothing.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause between tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A download under way.
 pub(super) struct Download {
@@ -61,14 +55,14 @@ impl Download {
             }
             let why = match self.advance().await {
                 Ok(bytes) => {
-                    self.client.allowance.pass(bytes.len()).await;
+                    self.client.connections.allowance.pass(bytes.len()).await;
                     return Ok(Some(bytes));
                 }
                 Err(Broken::ForGood(error)) => return Err(error),
                 Err(Broken::Off(why)) => why,
             };
             self.answer = None;
-            if since.elapsed() + pause >= self.client.patience.stall {
+            if since.elapsed() + pause >= self.client.connections.patience.stall {
                 return Err(NeighbourError::Unavailable(why));
             }
             log::debug!(image = self.image.to_string().as_str(); "an image's bytes broke off after {}: {why}", self.read);
@@ -96,7 +90,7 @@ impl Download {
             Some(answer) => answer,
             None => self.open().await?,
         };
-        let silence = self.client.patience.silence;
+        let silence = self.client.connections.patience.silence;
         loop {
             match timeout(silence, answer.chunk()).await {
                 Ok(Ok(Some(bytes))) if bytes.is_empty() => {}
@@ -113,11 +107,11 @@ impl Download {
 
     /// Asks for the bytes from the first one that has not come yet.
     async fn open(&mut self) -> Result<Response, Broken> {
-        let mut request = self.client.http.get(&self.ticket.url).header(TICKET_HEADER, self.ticket.secret.expose());
+        let mut request = self.client.connections.http.get(&self.ticket.url).header(TICKET_HEADER, self.ticket.secret.expose());
         if self.read > 0 {
             request = request.header(RANGE, format!("bytes={}-", self.read));
         }
-        let silence = self.client.patience.silence;
+        let silence = self.client.connections.patience.silence;
         let answer = timeout(silence, request.send()).await;
         let answer = answer.map_err(|_| Broken::Off(reason!("the image service has not answered for {} ms", silence.as_millis())))?;
         let answer = answer.map_err(|error| Broken::Off(unreached(&error)))?;

@@ -24,12 +24,13 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::{ImageClient, Patience, TicketSource};
+use super::{Connections, ImageClient, Patience, TicketSource};
 use crate::actors::cell::CellHosts;
 use crate::actors::compute_host::tickets::{Access, Bounds, IMAGES, Tickets};
 use crate::actors::compute_host::{HostServices, OwnershipOracle, Upward};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{Asker, HostQuestion, ImageTicket, NeighbourError, QuestionAnswer};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::secret::Secret;
 use crate::env::streams::{ByteStream, Keep};
 use crate::http::host_bytes;
@@ -67,14 +68,17 @@ struct Cloud {
     services: HostServices,
     /// The tickets that the source gives before the right ones.
     wrong: Mutex<VecDeque<ImageTicket>>,
+    /// The number of questions that nobody can answer.
+    unanswered: Mutex<u32>,
     address: SocketAddr,
     server: ServerHandle,
 }
 
-struct Nobody;
+/// Lets hosts move any bytes, and run no guest.
+struct AnyBytes;
 
 #[async_trait]
-impl OwnershipOracle for Nobody {
+impl OwnershipOracle for AnyBytes {
     async fn may_run(&self, _: &str, _: &str, _: Uuid) -> Option<(i64, i64)> {
         None
     }
@@ -86,16 +90,25 @@ impl OwnershipOracle for Nobody {
     async fn forgotten(&self, _: Vec<Uuid>) -> Vec<Uuid> {
         Vec::new()
     }
+
+    async fn may_move(&self, _: Uuid, _: &HostTransfer) -> Option<bool> {
+        Some(true)
+    }
 }
 
 #[async_trait]
 impl TicketSource for Cloud {
     async fn ticket(&self, image_id: Uuid, write: bool) -> Result<ImageTicket, NeighbourError> {
+        let left = *self.unanswered.lock();
+        *self.unanswered.lock() = left.saturating_sub(1);
+        if left > 0 {
+            return Err(NeighbourError::Unavailable("nobody can tell now".into()));
+        }
         if let Some(ticket) = self.wrong.lock().pop_front() {
             return Ok(ticket);
         }
         let asker = Asker { cell: "cell1".into(), host: "cell1-host1".into() };
-        match self.services.ask(&asker, HostQuestion::ImageTicket { image_id, write }).await? {
+        match self.services.ask(&asker, HostQuestion::ImageTicket { server: Uuid::from_u128(7), image_id, write }).await? {
             QuestionAnswer::ImageTicket(ticket) => Ok(ticket),
             other => panic!("{other:?}"),
         }
@@ -142,7 +155,7 @@ async fn cloud() -> Arc<Cloud> {
     let images: Arc<dyn ImageService> = world.images.clone();
     let network = Arc::new(EmbeddedNetwork::new(world.images.database().clone()));
     let hosts = Arc::new(CellHosts::new(&world.env));
-    let services = HostServices { images: images.clone(), network, owners: Arc::new(Nobody), hosts, tickets: tickets.clone() };
+    let services = HostServices { images: images.clone(), network, owners: Arc::new(AnyBytes), hosts, tickets: tickets.clone() };
     let data = (web::Data::from(images), web::Data::from(tickets), web::Data::from(service.clone()));
     let server = HttpServer::new(move || {
         let (images, tickets, service) = data.clone();
@@ -151,7 +164,7 @@ async fn cloud() -> Arc<Cloud> {
     let server = server.workers(1).disable_signals().shutdown_timeout(0).listen(listener).unwrap().run();
     let handle = server.handle();
     actix_web::rt::spawn(server);
-    Arc::new(Cloud { world, service, services, wrong: Mutex::default(), address, server: handle })
+    Arc::new(Cloud { world, service, services, wrong: Mutex::default(), unanswered: Mutex::default(), address, server: handle })
 }
 
 impl Cloud {
@@ -160,7 +173,7 @@ impl Cloud {
     }
 
     fn patient(self: &Arc<Cloud>, silence: Duration, stall: Duration) -> ImageClient {
-        ImageClient::patient(self.clone(), 0, Patience { silence, stall, ..Patience::default() })
+        Connections::patient(0, Patience { silence, stall, ..Patience::default() }).client(self.clone())
     }
 
     async fn image(&self) -> Uuid {
@@ -333,6 +346,20 @@ async fn images_in_the_wrong_state_have_no_ticket() {
 }
 
 #[actix_web::test]
+async fn a_ticket_that_nobody_can_give_now_is_asked_for_again() {
+    let cloud = cloud().await;
+    let (client, image, queued) = (cloud.client(), cloud.image().await, cloud.queued().await);
+    *cloud.unanswered.lock() = 2;
+    assert_eq!(download(&client, image).await, Ok(hash(&content())));
+    *cloud.unanswered.lock() = 1;
+    assert_eq!(client.upload(queued, data(), Keep::Durably).await, Ok(hash(&content())));
+    *cloud.unanswered.lock() = u32::MAX;
+    let impatient = cloud.patient(Duration::from_secs(1), Duration::from_millis(200));
+    let refused = timeout(LONG, impatient.download(image)).await.expect("an answer").map(drop);
+    assert!(matches!(refused, Err(NeighbourError::Unavailable(_))), "{refused:?}");
+}
+
+#[actix_web::test]
 async fn a_service_that_is_not_there_is_unavailable() {
     let cloud = cloud().await;
     let client = cloud.patient(Duration::from_millis(100), Duration::from_millis(500));
@@ -348,7 +375,7 @@ async fn a_service_that_is_not_there_is_unavailable() {
 async fn a_hosts_transfers_keep_to_its_rate() {
     let cloud = cloud().await;
     let image = cloud.image().await;
-    let (client, start) = (ImageClient::new(cloud.clone(), 4 * SIZE as u64), Instant::now());
+    let (client, start) = (Connections::new(4 * SIZE as u64).client(cloud.clone()), Instant::now());
     assert_eq!(download(&client, image).await, Ok(hash(&content())));
     assert!(start.elapsed() >= Duration::from_millis(150), "{:?}", start.elapsed());
 }

@@ -352,6 +352,16 @@ impl Operations {
             .await
     }
 
+    /// Returns the saga of a server that goes forward or back now. None if no operation has the server, or only the debt of one that has ended
+    /// is being paid.
+    pub async fn in_flight(&self, server: Uuid) -> Result<Option<SagaRecord>, DbError> {
+        self.db.check_seat()?;
+        let holder = operations::table.filter(operations::server_uuid.eq(server.to_string())).select(operations::saga_id);
+        let going = [SagaState::Running.as_str(), SagaState::Unwinding.as_str()];
+        let in_flight = sagas::table.filter(sagas::id.eq_any(holder)).filter(sagas::state.eq_any(going));
+        self.db.read(move |conn| in_flight.first::<SagaRow>(conn).optional()?.map(record).transpose()).await
+    }
+
     /// True if no attempt later than this fence has begun for its server, and the server is known.
     pub async fn is_latest(&self, fence: Fence) -> Result<bool, DbError> {
         let row = self.ownership(fence.server).await?;

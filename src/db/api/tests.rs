@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::ApiDb;
 use super::instance_mappings::MappingFilter;
 use super::leases::TakeOver;
-use super::operations::{NewSaga, Operations};
+use super::operations::{Append, NewSaga, Operations};
 use super::ownership;
 use super::publications::NewServer;
 use crate::db::{DbError, Schema, fixture};
@@ -25,6 +25,7 @@ use crate::domain::key_pair::KeyPair;
 use crate::domain::quota::{CountedRoom, ServerUsage};
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
+use crate::domain::saga_state::SagaState;
 use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
 
 pub(super) fn databases() -> Vec<ApiDb> {
@@ -282,6 +283,23 @@ async fn a_new_owner_has_the_lease_and_reads_the_owner_before() {
         assert!(!is_latest(1, row.attempt).await.unwrap() && !is_latest(2, row.attempt - 1).await.unwrap());
         let unknown = Fence { server: id(9), epoch: 9, attempt: 9 };
         assert!(!operations.is_latest(unknown).await.unwrap(), "nobody starts a server that is gone");
+    }
+}
+
+#[tokio::test]
+async fn an_operation_is_in_flight_until_it_ends() {
+    for api in databases() {
+        let operations = Operations::new(api.db().clone());
+        let in_flight = async || operations.in_flight(id(1)).await.unwrap().map(|saga| saga.id);
+        assert_eq!(in_flight().await, None);
+        operations.begin(NewSaga::new(id(7), id(1), ("resize", 1), "accept", "{}".into(), "one")).await.unwrap();
+        assert_eq!(in_flight().await, Some(id(7)));
+        assert_eq!(operations.in_flight(id(2)).await.unwrap(), None, "it is another server's");
+        let unwinding = Append { ends: false, ..fixture::end_of(id(7), id(1), SagaState::Unwinding) };
+        operations.append(unwinding).await.unwrap();
+        assert_eq!(in_flight().await, Some(id(7)));
+        operations.append(fixture::end_of(id(7), id(1), SagaState::Unwound)).await.unwrap();
+        assert_eq!(in_flight().await, None);
     }
 }
 

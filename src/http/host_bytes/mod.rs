@@ -1,5 +1,6 @@
 //! The bytes of images for hosts that are agents. The right is a ticket that a controller gave the host, not a token: it is for one image
-//! and one direction ([`Tickets`]).
+//! and one direction ([`Tickets`]). The operation that needs the bytes was judged when the ticket was given (INVARIANTS S12), and is not
+//! judged again here.
 
 #[cfg(test)]
 mod tests;

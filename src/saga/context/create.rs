@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, part};
+use super::transfers::image_read;
 use super::{Candidates, HostNeed, Part, Place, Rules};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
@@ -124,6 +126,11 @@ impl Part for Create {
 
     fn host_need(&self) -> HostNeed {
         HostNeed::Nothing
+    }
+
+    fn transfers(&self) -> Vec<HostTransfer> {
+        let image = self.request.request_spec.image_id.filter(|_| !self.volume_backed);
+        Vec::from_iter(image_read(self.target.as_ref(), image))
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
+use super::transfers::image_stored;
 use super::{HostNeed, Part, Place, Rules};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::server::{TaskState, VmState};
 
 /// A request for an image of a server.
@@ -69,6 +71,11 @@ impl Part for CreateImage {
     fn host_need(&self) -> HostNeed {
         // The image of a root volume is snapshots of volumes, which the volume service makes.
         if self.volume_backed { HostNeed::Nothing } else { HostNeed::Guest }
+    }
+
+    fn transfers(&self) -> Vec<HostTransfer> {
+        let image = (!self.volume_backed).then(|| self.image());
+        Vec::from_iter(image_stored(self.source.as_ref(), image))
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

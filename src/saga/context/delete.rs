@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{HostNeed, Part, Place, Request, Rules, ServerFacts};
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::delete_request::DeleteRequest;
@@ -82,6 +83,8 @@ impl Part for Delete {
     fn host_need(&self) -> HostNeed {
         HostNeed::Nothing
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = if self.deferred { "compute_soft_delete_instance" } else { "compute_terminate_instance" };

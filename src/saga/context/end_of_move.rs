@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{HostNeed, Part, Place, Rules};
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
@@ -46,6 +47,8 @@ impl Part for Confirm {
         HostNeed::Nothing
     }
 
+    moves_no_bytes!();
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.crosses_cells() {
             true => vec![("conductor_confirm_snapshot_based_resize", None)],
@@ -86,6 +89,8 @@ impl Part for Revert {
     fn host_need(&self) -> HostNeed {
         HostNeed::Source
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.crosses_cells() {

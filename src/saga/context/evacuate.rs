@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, has_first_boot, part};
+use super::transfers::image_read;
 use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::CellTxn;
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
@@ -83,6 +85,10 @@ impl Part for Evacuate {
 
     fn host_need(&self) -> HostNeed {
         HostNeed::SourceDown
+    }
+
+    fn transfers(&self) -> Vec<HostTransfer> {
+        Vec::from_iter(image_read(self.target.as_ref(), self.request.image_id))
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{HostNeed, Part, Place, Rules};
 use crate::domain::server::VmState;
 use crate::services::network::FixedIp;
@@ -62,6 +63,8 @@ macro_rules! changes_addresses {
             fn host_need(&self) -> HostNeed {
                 HostNeed::Nothing
             }
+
+            moves_no_bytes!();
 
             fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
                 vec![($event, self.here())]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{Part, Place, Rules};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
@@ -22,6 +23,8 @@ impl Part for CrashDump {
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_trigger_crash_dump", self.here())]
@@ -45,6 +48,8 @@ impl Part for ChangePassword {
     fn rules(&self) -> Rules {
         Rules { first_task_state: Some(TaskState::UpdatingPassword), ..Rules::new("changePassword", &[VmState::Active]) }
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_set_admin_password", self.here())]

@@ -1,6 +1,7 @@
 //! The part of a healing: a server gets in placement what its flavor and its ports ask for, where it is.
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{HealPlan, HostNeed, Part, Place, Rules};
 use crate::domain::server::VmState;
 
@@ -27,6 +28,8 @@ impl Part for Heal {
     fn host_need(&self) -> HostNeed {
         HostNeed::Nothing
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("conductor_heal_allocations", None)]

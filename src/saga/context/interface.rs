@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{HealPlan, Part, Place, RequestedNetwork, Rules};
 use crate::domain::network_info::Vif;
 use crate::domain::server::VmState;
@@ -36,6 +37,8 @@ impl Part for AttachInterface {
             ..Rules::new("attach_interface", ALLOWED)
         }
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_attach_interface", self.here())]
@@ -70,6 +73,8 @@ impl Part for DetachInterface {
             ..Rules::new("detach_interface", ALLOWED)
         }
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_detach_interface", self.here())]

@@ -4,9 +4,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::part::{chooses_a_host, part};
+use super::transfers::export_read;
 use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::domain::guest::{DiskManifest, DiskPart};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::error::StepError;
@@ -65,6 +67,10 @@ impl Part for LiveMigrate {
 
     fn host_need(&self) -> HostNeed {
         HostNeed::Source
+    }
+
+    fn transfers(&self) -> Vec<HostTransfer> {
+        Vec::from_iter(export_read(self))
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -30,6 +30,7 @@ mod shares;
 mod shelve;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod volume;
 
 use std::ops::{Deref, DerefMut};

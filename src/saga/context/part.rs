@@ -11,6 +11,7 @@ use super::{Candidates, Context, Place, ServerFacts};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::delete_request::DeleteRequest;
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
@@ -111,6 +112,10 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
 
     /// The action's leading events, in Nova's names and order: the conductor's, then the host's.
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)>;
+
+    /// The transfers of bytes that the operation, as far as it knows its hosts and images by now, has hosts make. A host that asks a controller
+    /// for any other bytes is refused, so each command that moves bytes has its transfer here, from the step before on.
+    fn transfers(&self) -> Vec<HostTransfer>;
 
     /// The delete that is recorded to follow the operation that holds the server and makes room; none if this operation is no such delete.
     fn delete_to_follow(&self, _at: DateTime<Utc>) -> Option<DeleteRequest> {

@@ -2,6 +2,7 @@
 //! unrescue and restore.
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{Part, Place, Request, Rules};
 use crate::domain::server::{TaskState, VmState};
 
@@ -84,6 +85,8 @@ impl Part for Power {
             ..Rules::new(action, allowed_states)
         }
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = match self.request {

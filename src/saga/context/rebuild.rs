@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{has_first_boot, part};
+use super::transfers::image_read;
 use super::{Part, Place, Rules};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -45,6 +47,11 @@ impl Part for Rebuild {
             copies_disks: true,
             ..Rules::new("rebuild", &[VmState::Active, VmState::Stopped, VmState::Error])
         }
+    }
+
+    fn transfers(&self) -> Vec<HostTransfer> {
+        let image = (!self.volume_backed).then_some(self.request.image_id);
+        Vec::from_iter(image_read(self.source.as_ref(), image))
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{has_first_boot, part};
+use super::transfers::image_read;
 use super::{Part, Place, Rules};
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -32,6 +34,10 @@ impl Part for Rescue {
             copies_disks: true,
             ..Rules::new("rescue", &[VmState::Active, VmState::Stopped, VmState::Error])
         }
+    }
+
+    fn transfers(&self) -> Vec<HostTransfer> {
+        Vec::from_iter(image_read(self.source.as_ref(), Some(self.request.image_id)))
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

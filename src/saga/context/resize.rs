@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, part};
+use super::transfers::{export_read, image_read, image_stored};
 use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::DiskManifest;
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::error::StepError;
@@ -55,6 +57,13 @@ impl Part for Resize {
 
     fn host_need(&self) -> HostNeed {
         HostNeed::Source
+    }
+
+    /// Across cells the snapshot carries the disks, within a cell the source's export does.
+    fn transfers(&self) -> Vec<HostTransfer> {
+        let upload = image_stored(self.source.as_ref(), self.snapshot);
+        let download = image_read(self.target.as_ref(), self.snapshot);
+        [upload, download, export_read(self)].into_iter().flatten().collect()
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

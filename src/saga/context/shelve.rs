@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::{chooses_a_host, part};
+use super::transfers::{image_read, image_stored, moves_no_bytes};
 use super::{Candidates, HostNeed, Part, Place, Rules};
 use crate::db::cell::instance_list::InstanceView;
+use crate::domain::host_transfer::HostTransfer;
 use crate::domain::quota::Limits;
 use crate::domain::server::{TaskState, VmState};
 use crate::domain::zone_request::ZoneRequest;
@@ -78,6 +80,10 @@ impl Part for Shelve {
         HostNeed::Source
     }
 
+    fn transfers(&self) -> Vec<HostTransfer> {
+        Vec::from_iter(image_stored(self.source.as_ref(), self.image()))
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![(if self.volume_backed { OFFLOAD_EVENT } else { "compute_shelve_instance" }, self.here())]
     }
@@ -101,6 +107,8 @@ impl Part for ShelveOffload {
     fn host_need(&self) -> HostNeed {
         HostNeed::Nothing
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![(OFFLOAD_EVENT, self.here())]
@@ -165,6 +173,12 @@ impl Part for Unshelve {
     fn read_record(&mut self, cell: &str, view: &InstanceView) {
         (self.home, self.image) = (Some(cell.to_owned()), shelf::image_of(&view.instance.system_metadata));
         self.new_flavor = Some(view.instance.flavor.clone());
+    }
+
+    /// A server that stayed on its host keeps its disks there.
+    fn transfers(&self) -> Vec<HostTransfer> {
+        let image = self.image.filter(|_| !self.volume_backed);
+        Vec::from_iter(image_read(self.target.as_ref(), image))
     }
 
     /// The steps record the events of a server without a host: its first ones belong to no host.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
+use super::transfers::moves_no_bytes;
 use super::{Part, Place, Rules};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
@@ -52,6 +53,8 @@ impl Part for Attach {
         self.target_or_source()
     }
 
+    moves_no_bytes!();
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         // Nova's API service does it for a server without a host.
         vec![(if self.here().is_some() { "compute_attach_volume" } else { "api_attach_volume" }, self.here())]
@@ -96,6 +99,8 @@ impl Part for Detach {
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
     }
+
+    moves_no_bytes!();
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         // Nova's API service does it for a server without a host.

@@ -55,14 +55,18 @@ pub enum HostQuestion {
         /// The servers.
         servers: Vec<Uuid>,
     },
-    /// Asks for the right to read an image's bytes over HTTP, or to store those of an image that has none.
+    /// Asks for the right to read an image's bytes over HTTP, or to store those of an image that has none. Refused unless an operation in
+    /// flight of the server has this host do it.
     ImageTicket {
+        /// The server whose operation needs the bytes.
+        server: Uuid,
         /// The image.
         image_id: Uuid,
         /// True to store its bytes.
         write: bool,
     },
-    /// Asks for the right to read what another host of the cell has exported of a server.
+    /// Asks for the right to read what another host of the cell has exported of a server. Refused unless an operation in flight of the server
+    /// has this host do it.
     ExportTicket {
         /// The server.
         server: Uuid,
@@ -177,7 +181,10 @@ mod tests {
                 json!({"IsLatest": {"fence": {"server": text, "epoch": 2, "attempt": 3}}}),
             ),
             (HostQuestion::Forgotten { servers: vec![id] }, json!({"Forgotten": {"servers": [text]}})),
-            (HostQuestion::ImageTicket { image_id: id, write: true }, json!({"ImageTicket": {"image_id": text, "write": true}})),
+            (
+                HostQuestion::ImageTicket { server: id, image_id: id, write: true },
+                json!({"ImageTicket": {"server": text, "image_id": text, "write": true}}),
+            ),
             (HostQuestion::ExportTicket { server: id, source: "a".into() }, json!({"ExportTicket": {"server": text, "source": "a"}})),
         ];
         for (question, form) in questions {

@@ -37,12 +37,12 @@ impl Upward for Elsewhere {
         Empty.ask(asker, question).await
     }
 
-    async fn download(&self, id: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
-        Empty.download(id).await
+    async fn download(&self, server: Uuid, id: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+        Empty.download(server, id).await
     }
 
-    async fn upload(&self, id: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
-        Empty.upload(id, data, keep).await
+    async fn upload(&self, server: Uuid, id: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
+        Empty.upload(server, id, data, keep).await
     }
 
     async fn export(&self, source: &str, server: Uuid, part: &DiskPart) -> Result<Option<ByteStream>, NeighbourError> {

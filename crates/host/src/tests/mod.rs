@@ -3,6 +3,7 @@
 
 mod exports;
 mod functions;
+mod images;
 mod pages;
 mod places;
 
@@ -47,11 +48,11 @@ impl Upward for Empty {
         }
     }
 
-    async fn download(&self, id: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+    async fn download(&self, _: Uuid, id: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
         missing(id)
     }
 
-    async fn upload(&self, id: Uuid, _: ByteStream, _: Keep) -> Result<String, NeighbourError> {
+    async fn upload(&self, _: Uuid, id: Uuid, _: ByteStream, _: Keep) -> Result<String, NeighbourError> {
         missing(id)
     }
 }
