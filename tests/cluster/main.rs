@@ -3,5 +3,6 @@
 
 mod command;
 mod enrolment;
+mod experiments;
 mod stage;
 mod stories;
