@@ -41,7 +41,7 @@ const TYPED_AFTER: [&str; 4] = [
     "cellshift db purge-lost --before 2026-11-01",
 ];
 
-const LEFT_OUT: [(&str, &str); 28] = [
+const LEFT_OUT: [(&str, &str); 30] = [
     ("cargo run -- demo", "half a minute; tests/e2e/installed runs it"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
@@ -62,6 +62,8 @@ const LEFT_OUT: [(&str, &str); 28] = [
         "a quarter of an hour; faults:: runs single faults",
     ),
     ("cargo bench --bench recovery", "a bench"),
+    ("cargo bench --bench cluster", "a bench"),
+    ("cargo bench --bench cluster -- --only hosts --hosts 10000", "a bench"),
     ("cargo bench --bench retention", "a bench"),
     ("cargo bench --bench moves", "a bench"),
     ("cargo bench --bench moves -- --cores", "a bench"),
