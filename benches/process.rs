@@ -24,6 +24,22 @@ pub struct Usage {
     pub memory_kib: u64,
 }
 
+/// Returns the processor time of a process since its start, and the memory that it holds now.
+pub fn usage_of(process: u32) -> Usage {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("the process lives");
+    // The second field, the name, may have spaces; the ninth after it is counted in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit(") ").next().expect("its fields").split(' ').collect();
+    let ticks: u64 = [11, 12].iter().map(|place| fields[*place].parse::<u64>().expect("a number")).sum();
+    Usage { processor: Duration::from_millis(ticks * 10), memory_kib: status_kib(process, "VmRSS") }
+}
+
+/// Returns a size from the status of a process in KiB.
+pub fn status_kib(process: u32, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process lives");
+    let size = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect("the size");
+    size.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
 /// Makes a directory under the target directory, for its owner only.
 pub fn directory(prefix: &str) -> TempDir {
     let owners = Permissions::from_mode(0o700);
@@ -50,15 +66,12 @@ impl Process {
 
     /// Returns the processor time since the start, and the memory that the process holds now.
     pub fn usage(&self) -> Usage {
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).expect("the process lives");
-        let stat = read("stat");
-        // The second field, the name, may have spaces; the ninth after it is counted in hundredths of a second.
-        let fields: Vec<&str> = stat.rsplit(") ").next().expect("its fields").split(' ').collect();
-        let ticks: u64 = [11, 12].iter().map(|place| fields[*place].parse::<u64>().expect("a number")).sum();
-        let status = read("status");
-        let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the memory");
-        let memory_kib = held.trim().trim_end_matches(" kB").parse().expect("a number");
-        Usage { processor: Duration::from_millis(ticks * 10), memory_kib }
+        usage_of(self.id())
+    }
+
+    /// Returns the id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends the process as a service manager does, and waits for its end.

@@ -127,7 +127,8 @@ pub async fn assemble(cloud: &Cloud, mut parts: Parts, seams: Option<Seams>) -> 
     agents::connect(cloud, &mut parts).await?;
     let tree = root::start(parts).await?;
     let seams = seams.filter(|_| cloud.config.chaos.enabled);
-    let chaos = seams.map(|seams| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), seams }));
+    let agents = !cloud.config.nats.is_empty();
+    let chaos = seams.map(|seams| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), seams, agents }));
     let (stopping, stops) = watch::channel(false);
     let wiring = wiring(cloud, &tree, stops, chaos).await?;
     Ok(Assembled { tree, wiring, stopping })

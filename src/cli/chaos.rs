@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::output::ServiceOptions;
-use super::simulate::{quiet_experiments, read};
+use super::simulate::{quiet_experiments, read, refused};
 use super::terminal::{self, complain, say};
 use super::{Failure, chaos_service};
 use crate::chaos::experiment::draw::drawn;
 use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::html;
 use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::experiment::service::unfit_for_cluster;
 use crate::chaos::experiment::text::{seconds, text};
 use crate::chaos::experiment::verdict::{Conclusion, Findings, Verdict};
 use crate::env::Env;
@@ -61,6 +62,10 @@ pub(super) struct Run {
     /// Run in a live process: in real time, over HTTP, with SQLite files in a temporary directory.
     #[arg(long)]
     live: bool,
+    /// Run on a cluster of processes that is started for it and taken down afterwards: in real time, over HTTP, with an agent for each host. Needs
+    /// nats-server.
+    #[arg(long, conflicts_with = "live")]
+    cluster: bool,
     /// The seed, instead of the file's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -139,13 +144,16 @@ fn experiment(command: &Run) -> Result<ExitCode, Failure> {
     if scenario.title.is_empty() {
         scenario.title = command.file.display().to_string();
     }
+    if command.cluster {
+        refused(&command.file, &unfit_for_cluster(&scenario))?;
+    }
     command.reports.check()?;
     quiet_experiments();
     let planned = drawn(scenario.seed, &scenario);
     let findings = findings(&scenario, &planned, command)?;
     let verdict = Verdict::of(&scenario, &planned, findings);
     terminal::out(format_args!("{}", text(&verdict)));
-    command.reports.write(&verdict, Some(again(&command.file, verdict.findings.seed, command.live)))?;
+    command.reports.write(&verdict, Some(again(command, verdict.findings.seed)))?;
     Ok(exit_code(&verdict))
 }
 
@@ -160,9 +168,13 @@ fn writable(file: &Path) -> Result<(), Failure> {
 }
 
 /// Returns the command that repeats the run.
-fn again(file: &Path, seed: u64, live: bool) -> String {
-    let live = if live { " --live" } else { "" };
-    format!("cellshift chaos run {} --seed {seed}{live}", quoted(&file.display().to_string()))
+fn again(command: &Run, seed: u64) -> String {
+    let mode = match (command.live, command.cluster) {
+        (true, _) => " --live",
+        (_, true) => " --cluster",
+        _ => "",
+    };
+    format!("cellshift chaos run {} --seed {seed}{mode}", quoted(&command.file.display().to_string()))
 }
 
 /// Quotes a word for a shell.
@@ -177,6 +189,9 @@ fn write(file: &Path, content: &str) -> Result<(), Failure> {
 
 fn findings(scenario: &Scenario, planned: &[PlannedFault], command: &Run) -> Result<Findings, Failure> {
     let options = Options { teller: (!command.quiet).then(teller), ..Options::default() };
+    if command.cluster {
+        return Ok(simulation::cluster::run_with(scenario.seed, scenario, planned, &options)?);
+    }
     let run = if command.live { simulation::live::run_with } else { simulation::run_with };
     Ok(run(scenario.seed, scenario, planned, &options)?.findings)
 }

@@ -13,7 +13,7 @@ use super::Failure;
 use super::output::counted;
 use super::progress::Progress;
 use super::terminal::{self, say};
-use crate::chaos::experiment::check;
+use crate::chaos::experiment::check::{self, Complaint};
 use crate::chaos::experiment::draw::drawn;
 use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::scenario::Scenario;
@@ -107,10 +107,20 @@ pub(super) fn run(command: &Simulate) -> Result<ExitCode, Failure> {
 /// Reads an experiment's file. A failure names the file, the line, and the allowed values.
 pub(super) fn read(file: &Path) -> Result<Scenario, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("the experiment {} cannot be read: {error}", file.display()))?;
-    Ok(check::parse(&text).map_err(|complaints| {
-        let lines: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
-        format!("the experiment {} is refused:{}", file.display(), lines.concat())
-    })?)
+    match check::parse(&text) {
+        Ok(scenario) => Ok(scenario),
+        Err(complaints) => Err(refusal(file, &complaints)),
+    }
+}
+
+/// Refuses an experiment if there are complaints about it.
+pub(super) fn refused(file: &Path, complaints: &[Complaint]) -> Result<(), Failure> {
+    if complaints.is_empty() { Ok(()) } else { Err(refusal(file, complaints)) }
+}
+
+fn refusal(file: &Path, complaints: &[Complaint]) -> Failure {
+    let lines: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
+    format!("the experiment {} is refused:{}", file.display(), lines.concat()).into()
 }
 
 /// Hides the messages of simulated deaths, which the trace contains. Other panics are still printed.

@@ -26,8 +26,8 @@ use crate::client::enrolment::enrol;
 use crate::client::{ADMIN, CLOUDS_FILE, Client, ClientError, OPERATORS};
 use crate::config::{Config, Nats};
 
-/// The cells of a cluster.
-pub const CELLS: [&str; 2] = ["cell1", "cell2"];
+/// The number of cells of a cluster, unless its configuration names another.
+const DEFAULT_CELLS: u32 = 2;
 /// The number of agents of each cell at the first start.
 pub const DEFAULT_AGENTS: u32 = 2;
 /// The time within which each part of a start must be done on a slow machine.
@@ -92,7 +92,8 @@ pub struct Plan {
     pub program: PathBuf,
     /// The number of agents of each cell; by default those of the directory, or [`DEFAULT_AGENTS`].
     pub agents: Option<u32>,
-    /// The controller's configuration, whose hosts are the agents'. Its data directory, cells and NATS are the cluster's.
+    /// The controller's configuration, whose hosts are the agents'. Its data directory and NATS are the cluster's, and so is the number of cells if
+    /// it names none.
     pub config: Config,
 }
 
@@ -184,16 +185,18 @@ impl Cluster {
         let Plan { dir, program, agents, mut config } = plan;
         let nats_server = broker::program()?;
         let files = Files::of(&dir);
-        let there = CELLS.iter().map(|cell| files.agents_of(cell)).max().unwrap_or_default();
+        let names: Vec<String> = (1..=config.cells.count.unwrap_or(DEFAULT_CELLS)).map(|number| format!("cell{number}")).collect();
+        let there = names.iter().map(|cell| files.agents_of(cell)).max().unwrap_or_default();
         let number = match agents {
             Some(wish) if wish < there => return Err(ClusterError::Fewer { wish, there }),
             Some(wish) => wish,
             None if there > 0 => there,
             None => DEFAULT_AGENTS,
         };
-        let hosts = CELLS.map(|cell| (1..=number).map(|number| format!("{cell}-host{number}")).collect::<Vec<String>>());
+        let hosts_of = |cell: &String| (1..=number).map(|number| format!("{cell}-host{number}")).collect::<Vec<String>>();
+        let hosts: Vec<Vec<String>> = names.iter().map(hosts_of).collect();
         files.make_directories(hosts.iter().flatten().map(String::as_str))?;
-        let cells = CELLS.iter().zip(&hosts).map(|(cell, hosts)| Cell::make(&files, cell, hosts)).collect::<Result<Vec<_>, _>>()?;
+        let cells = names.iter().zip(&hosts).map(|(cell, hosts)| Cell::make(&files, cell, hosts)).collect::<Result<Vec<_>, _>>()?;
         if config.http.listen.port() == 0 {
             config.http.listen.set_port(broker::free_address()?.port());
         }
@@ -303,7 +306,7 @@ impl Cluster {
         });
         self.config.nats = nats.collect();
         self.config.data_dir = self.files.data().to_owned();
-        self.config.cells.count = u32::try_from(CELLS.len()).ok();
+        self.config.cells.count = u32::try_from(self.cells.len()).ok();
         self.config.cells.hosts_expected = u32::try_from(self.agents().len()).unwrap_or(u32::MAX);
         files::write(&self.files.config(&Role::Controller), &self.config.to_toml()?)
     }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::SimulationError;
 use super::api_client::ApiClient;
 use super::driver::watched;
+use super::sight::Sight;
 use super::trace::Trace;
 use super::users::Reach;
 use super::watch::Watch;
@@ -27,7 +28,7 @@ use crate::launch::{self, Assembled};
 use crate::virt::Operation;
 
 /// Allows moves to leave their cell.
-const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+pub(super) const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 /// Small, so that copies are cheap.
 const IMAGE_BYTES: usize = 4096;
 /// A host's memory, so small that some choices must fail.
@@ -53,7 +54,8 @@ pub fn folder() -> std::io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("cellshift-simulation-").tempdir_in(beside).or_else(|_| tempfile::tempdir())
 }
 
-fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
+/// Returns the configuration of a run's cloud: the seed decides latencies and what else users cannot know.
+pub(super) fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     let mut config = Config { data_dir, ..Config::default() };
     config.api.authentication = Authentication::None;
     config.cells.count = Some(scenario.topology.cells);
@@ -129,19 +131,20 @@ impl Setting<'_> {
     }
 
     /// Starts the controllers, and waits until each available host takes requests.
-    pub async fn begin(&self) -> Result<Reach, SimulationError> {
+    pub async fn begin(&self) -> Result<(Reach, Tree), SimulationError> {
         let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts(), Some(self.seams.clone())).await?;
         let api = ApiClient::InProcess(InProcess::new(wiring).await);
         let hosts = self.scenario.topology.hosts();
         until_hosts_are_up(&tree, &hosts).await;
-        Ok(Reach {
-            tree,
+        let reach = Reach {
+            sight: Sight::Inside(Box::new(tree.clone())),
             api,
             trace: self.trace.clone(),
             image: self.image,
             target_servers: self.scenario.workload.servers,
             hosts: Rc::new(hosts),
-        })
+        };
+        Ok((reach, tree))
     }
 }
 

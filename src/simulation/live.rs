@@ -17,6 +17,7 @@ use super::api_client::ApiClient;
 use super::cloud::{self, Setting};
 use super::findings::{self, End};
 use super::run::{Run, RunEnd};
+use super::sight::Sight;
 use super::trace::Trace;
 use super::users::Reach;
 use super::virtual_env::{RunClock, SeededIds};
@@ -101,19 +102,19 @@ impl Live {
     async fn live(&mut self, seed: u64, lives: usize, process: &Process) -> Result<Option<Findings>, SimulationError> {
         let scenario = &self.run.scenario;
         let reach = Reach {
-            tree: process.tree.clone(),
-            api: ApiClient::at(process.address),
+            sight: Sight::Inside(Box::new(process.tree.clone())),
+            api: ApiClient::at(process.address, None),
             trace: self.run.trace.clone(),
             image: process.image,
             target_servers: scenario.workload.servers,
             hosts: Rc::new(scenario.topology.hosts()),
         };
-        cloud::until_hosts_are_up(&reach.tree, &reach.hosts).await;
+        cloud::until_hosts_are_up(&process.tree, &reach.hosts).await;
         let databases = process.databases.clone();
-        let injector = Injector::new(reach.tree.clone(), databases, self.run.seams.clone(), Some(self.run.clock.clone()));
-        let RunEnd::Over(report) = self.run.live(&reach, &injector).await? else { return Ok(None) };
+        let injector = Injector::new(process.tree.clone(), databases, self.run.seams.clone(), Some(self.run.clock.clone()));
+        let RunEnd::Over(report) = self.run.live(&reach, &process.tree, &injector).await? else { return Ok(None) };
         let servers_in_error = self.run.users.servers_in_error(&reach).await;
-        let api = reach.tree.world.api.db().named("report");
+        let api = process.tree.world.api.db().named("report");
         let end = End { mode: Mode::Live, seed, lives, report: &report, servers_in_error };
         Ok(Some(findings::of(&self.run, &api, end).await?))
     }

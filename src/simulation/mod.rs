@@ -1,11 +1,12 @@
 //! Deterministic simulation (docs/FAULT-MODEL.md): the real actors, sagas, scheduler, handlers and database code on one thread, with
 //! tokio's paused clock and in-memory databases. The seed decides requests, faults, delays and ids, so it replays to an equal trace. Rules
 //! that always hold are checked during the run; after the last fault the cloud must become quiet with a clean audit. `live` runs in real
-//! time, on files and over HTTP: it does not replay, and checks the databases only at the end.
+//! time, on files and over HTTP: it does not replay, and checks the databases only at the end. `cluster` does so with many processes.
 
 mod api_client;
 mod bandwidth;
 mod cloud;
+pub mod cluster;
 mod driver;
 mod findings;
 pub mod live;
@@ -14,6 +15,7 @@ pub mod minimise;
 mod operators;
 mod run;
 mod shelves;
+mod sight;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -76,6 +78,12 @@ pub enum SimulationError {
     Launch(#[from] crate::launch::LaunchError),
     #[error(transparent)]
     Database(#[from] crate::db::DbError),
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::ClusterError),
+    #[error(transparent)]
+    Client(#[from] crate::client::ClientError),
+    #[error("the service's verdict cannot be read: {0}")]
+    Verdict(#[from] serde_json::Error),
     #[error("the run's folder, threads or runtime fail: {0}")]
     Io(#[from] std::io::Error),
     #[error("interrupted")]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::users::{Reach, Users};
+use crate::actors::root::Tree;
 use crate::chaos::experiment::short;
 use crate::env::random::Random;
 use crate::saga::accept;
@@ -22,16 +23,16 @@ const PAUSE: Duration = Duration::from_secs(2);
 const DRAINS: &str = "/ops/v1/drains";
 
 /// Evacuates a random host. It is forced down first, with or without its power, and comes back at a random moment.
-pub async fn empties_a_host(users: &Users, reach: &Reach, random: &mut Random) {
+pub async fn empties_a_host(users: &Users, reach: &Reach, tree: &Tree, random: &mut Random) {
     let Some((cell, host)) = random.pick(&reach.hosts).cloned() else { return };
     let dies = random.percent(60);
-    if dies && let Some(cell) = reach.tree.cell(&cell) {
+    if dies && let Some(cell) = tree.cell(&cell) {
         reach.trace.note(format!("operator cuts the power of {host}"));
         // The end may take long, and no request reaches the host meanwhile.
         tokio::spawn(cell.hosts_here.power_off(&host, random.percent(70)));
     }
     force_down(users, reach, &host, true).await;
-    let servers = servers_on(users, reach, &host).await;
+    let servers = servers_on(users, tree, &host).await;
     let away = Duration::from_millis(random.below(20_000));
     let evacuations = servers.into_iter().map(|server| {
         let mut random = Random::new(random.number(), "evacuation");
@@ -39,7 +40,7 @@ pub async fn empties_a_host(users: &Users, reach: &Reach, random: &mut Random) {
     });
     let returns = async {
         tokio::time::sleep(away).await;
-        if dies && let Some(cell) = reach.tree.cell(&cell) {
+        if dies && let Some(cell) = tree.cell(&cell) {
             reach.trace.note(format!("operator gives {host} its power again"));
             // Fails only if the cell is away: then the end of all faults gives the power back.
             drop(cell.hosts_here.power_on(&host).await);
@@ -69,10 +70,10 @@ pub async fn ask(users: &Users, reach: &Reach, server: Uuid, version: &str, body
 }
 
 /// Returns the users' servers whose records name this host.
-async fn servers_on(users: &Users, reach: &Reach, host: &str) -> Vec<Uuid> {
+async fn servers_on(users: &Users, tree: &Tree, host: &str) -> Vec<Uuid> {
     let mut servers = Vec::new();
     for server in users.all_servers() {
-        let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+        let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(&tree.world, server)).await;
         if matches!(answer, Ok(Ok((_, instance))) if instance.host.as_deref() == Some(host)) {
             servers.push(server);
         }

@@ -14,6 +14,7 @@ use super::travellers::{travel, travellers};
 use super::users::{Act, Reach, Users, acts, perform};
 use super::virtual_env::RunClock;
 use super::watch::Watch;
+use crate::actors::root::Tree;
 use crate::chaos::audit;
 use crate::chaos::experiment::fault::{PlannedFault, What, When};
 use crate::chaos::experiment::host_network::HostNetwork;
@@ -27,9 +28,9 @@ use crate::domain::debt::Debt;
 use crate::domain::reason::Reason;
 
 /// The time after the last act before all faults are healed.
-const SETTLING: Duration = Duration::from_secs(5);
+pub(super) const SETTLING: Duration = Duration::from_secs(5);
 /// The maximum time for journeys before all faults are healed. Longer journeys end after that.
-const JOURNEYS_WITHIN: Duration = Duration::from_secs(900);
+pub(super) const JOURNEYS_WITHIN: Duration = Duration::from_secs(900);
 /// The number of checks that must all find quiet, and the time between two: together longer than the period of updating records from
 /// guests.
 const CALM_LOOKS: u32 = 5;
@@ -101,7 +102,7 @@ impl Run {
     }
 
     /// Runs one life of the controllers, until its death or the audit.
-    pub async fn live(&mut self, reach: &Reach, injector: &Injector) -> Result<RunEnd, SimulationError> {
+    pub async fn live(&mut self, reach: &Reach, tree: &Tree, injector: &Injector) -> Result<RunEnd, SimulationError> {
         self.trace.tell("the controller runs");
         for traveller in self.users.travellers.iter().filter(|traveller| !traveller.is_over()) {
             let (users, reach, traveller) = (self.users.clone(), reach.clone(), traveller.clone());
@@ -129,12 +130,12 @@ impl Run {
                         return Ok(RunEnd::Killed);
                     }
                 }
-                reason = reach.tree.failed() => {
+                reason = tree.failed() => {
                     self.trace.tell(format!("the process ends by itself: {reason}"));
                     return Ok(RunEnd::Killed);
                 }
                 () = tokio::time::sleep_until(next.unwrap_or(rest).min(rest)) => {
-                    if self.happens_next(reach, injector).await {
+                    if self.happens_next((reach, tree), injector).await {
                         return Ok(RunEnd::Killed);
                     }
                 }
@@ -144,7 +145,7 @@ impl Run {
             }
         }
         self.heal(injector).await;
-        self.quiet(reach).await
+        self.quiet(reach, tree).await
     }
 
     /// True while an event is to come, or a traveller is under way.
@@ -155,12 +156,12 @@ impl Run {
     }
 
     /// Performs the event that is due. True if the controller dies of it.
-    async fn happens_next(&mut self, reach: &Reach, injector: &Injector) -> bool {
+    async fn happens_next(&mut self, (reach, tree): (&Reach, &Tree), injector: &Injector) -> bool {
         let due = self.timeline.first_key_value().is_some_and(|((at, _), _)| *at <= self.clock.elapsed_ms());
         let Some((_, event)) = self.timeline.pop_first().filter(|_| due) else { return false };
         match event {
             Event::Act(act) => {
-                drop(tokio::task::spawn_local(perform(self.users.clone(), reach.clone(), self.watch.clone(), act)));
+                drop(tokio::task::spawn_local(perform(self.users.clone(), reach.clone(), tree.clone(), self.watch.clone(), act)));
             }
             Event::Over(place, lasting) => {
                 self.trace.tell(format!("over   {}", lasting.what));
@@ -248,10 +249,10 @@ impl Run {
     }
 
     /// Returns the guests that their owner's host has not been allowed to run yet: host and server.
-    async fn interrupted_guests(&self, reach: &Reach) -> Result<Vec<(String, uuid::Uuid)>, SimulationError> {
+    async fn interrupted_guests(&self, tree: &Tree) -> Result<Vec<(String, uuid::Uuid)>, SimulationError> {
         let mut waiting = Vec::new();
         for (host, server) in self.watch.interrupted_guests() {
-            let owner = reach.world().operations.ownership(server).await?.and_then(|row| row.owner);
+            let owner = tree.world.operations.ownership(server).await?.and_then(|row| row.owner);
             if owner.is_some_and(|(_, owner)| owner == host) {
                 waiting.push((host, server));
             }
@@ -260,8 +261,8 @@ impl Run {
     }
 
     /// Waits until nothing is at work, and then audits.
-    async fn quiet(&self, reach: &Reach) -> Result<RunEnd, SimulationError> {
-        let world = &reach.tree.world;
+    async fn quiet(&self, reach: &Reach, tree: &Tree) -> Result<RunEnd, SimulationError> {
+        let world = &tree.world;
         let within = Duration::from_secs(self.scenario.expect.quiet_within_seconds);
         let end = tokio::time::Instant::now() + within;
         let mut calm = 0;
@@ -270,8 +271,8 @@ impl Run {
             let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
             let queued = world.api.count_queued_deletes().await?;
             let waiting = *self.users.waiting.borrow();
-            let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.standing(host).is_up()));
-            let interrupted = self.interrupted_guests(reach).await?;
+            let down = reach.hosts.iter().find(|(cell, host)| !tree.cell(cell).is_some_and(|cell| cell.hosts.standing(host).is_up()));
+            let interrupted = self.interrupted_guests(tree).await?;
             let is_calm = held.is_empty() && debts.is_empty() && queued == 0 && waiting == 0 && down.is_none() && interrupted.is_empty();
             calm = if is_calm { calm + 1 } else { 0 };
             // Once a check has found quiet, the checks continue past the time limit.

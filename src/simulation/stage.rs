@@ -69,9 +69,9 @@ impl Stage {
             trace: self.run.trace.clone(),
             image: self.image,
         };
-        let reach = setting.begin().await?;
-        let injector = Injector::new(reach.tree.clone(), self.cloud.databases(), self.run.seams.clone(), Some(self.run.clock.clone()));
-        let life = self.run.live(&reach, &injector).await?;
+        let (reach, tree) = setting.begin().await?;
+        let injector = Injector::new(tree.clone(), self.cloud.databases(), self.run.seams.clone(), Some(self.run.clock.clone()));
+        let life = self.run.live(&reach, &tree, &injector).await?;
         let in_error = self.run.users.servers_in_error(&reach).await;
         Ok((life, in_error))
     }

@@ -16,7 +16,6 @@ use super::users::{Reach, Users, Waits, write};
 use crate::chaos::experiment::journey::{Journey, UserAction};
 use crate::chaos::experiment::short;
 use crate::env::random::Random;
-use crate::saga::accept;
 
 /// The maximum number of tries of one request.
 const TRIES: u32 = 40;
@@ -93,7 +92,7 @@ pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
     loop {
         let next = traveller.state.borrow().next;
         if !traveller.journey.acts.get(next).is_some_and(UserAction::meets_an_operation) {
-            at_rest(&reach, server).await;
+            reach.sight.until_at_rest(server).await;
         }
         let next_act = traveller.journey.acts.get(next).filter(|_| !users.stopped.get());
         let Some(next_act) = next_act else { break };
@@ -103,13 +102,6 @@ pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
         traveller.state.borrow_mut().next += 1;
     }
     traveller.state.borrow_mut().over = true;
-}
-
-/// Waits until no operation holds the server, even while its journal does not answer.
-async fn at_rest(reach: &Reach, server: Uuid) {
-    while reach.tree.conductor.until_at_rest(server).await.is_err() {
-        tokio::time::sleep(PAUSE).await;
-    }
 }
 
 async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<Uuid> {
@@ -157,8 +149,7 @@ async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid
         UserAction::ForceComplete(ms) => drop(steer_after(users, reach, server, Steer::ForceComplete, Duration::from_millis(*ms)).await),
         UserAction::ForceLiveMigrateTo(host) => drop(live_moves::ask(users, reach, server, Some(host), true).await),
         UserAction::ForceHostDown => {
-            let host = accept::find(reach.world(), server).await.ok().and_then(|(_, instance)| instance.host);
-            if let Some(host) = host {
+            if let Some(host) = reach.sight.host_of(server).await {
                 operators::force_down(users, reach, &host, true).await;
                 traveller.state.borrow_mut().down.push(host);
             }
@@ -174,7 +165,7 @@ async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid
             let draining = traveller.state.borrow().draining.clone();
             let host = match draining {
                 Some(host) => Some(host),
-                None => accept::find(reach.world(), server).await.ok().and_then(|(_, instance)| instance.host),
+                None => reach.sight.host_of(server).await,
             };
             if let Some(host) = host {
                 traveller.state.borrow_mut().draining = Some(host.clone());
@@ -240,7 +231,7 @@ async fn patiently(
         }
         tokio::time::sleep(PAUSE).await;
         if let Some(server) = server {
-            at_rest(reach, server).await;
+            reach.sight.until_at_rest(server).await;
         }
     }
     answer

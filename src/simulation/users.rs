@@ -16,17 +16,16 @@ use super::bandwidth;
 use super::live_moves;
 use super::operators;
 use super::shelves;
+use super::sight::{Look, Sight};
 use super::trace::Trace;
 use super::travellers::Traveller;
 use super::watch::Watch;
 use crate::actors::root::Tree;
 use crate::chaos::experiment::short;
-use crate::domain::host_trial::HostTrial;
 use crate::domain::server::VmState;
 use crate::env::random::Random;
 use crate::saga::accept;
 use crate::saga::refusal::Refusal;
-use crate::saga::world::World;
 
 /// The time for which a user waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -71,7 +70,7 @@ pub struct Users {
 /// The users' access to one life of the cloud.
 #[derive(Clone)]
 pub struct Reach {
-    pub tree: Tree,
+    pub sight: Sight,
     pub api: ApiClient,
     pub trace: Trace,
     pub image: Uuid,
@@ -84,7 +83,7 @@ impl Users {
     /// Checks that each accepted server whose delete was never requested exists (I3, I10).
     pub async fn check_that_accepted_servers_exist(&self, reach: &Reach, watch: &Watch) {
         for server in self.all_servers() {
-            let lost = matches!(accept::find(reach.world(), server).await, Err(Refusal::NotFound(_)));
+            let lost = reach.sight.look(server).await == Look::Missing;
             self.missed(lost, server, watch);
         }
     }
@@ -105,8 +104,8 @@ impl Users {
     pub async fn servers_in_error(&self, reach: &Reach) -> usize {
         let mut count = 0;
         for server in self.all_servers() {
-            let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
-            count += usize::from(matches!(answer, Ok(Ok((_, instance))) if instance.vm_state == VmState::Error));
+            let look = tokio::time::timeout(Duration::from_secs(5), reach.sight.look(server)).await;
+            count += usize::from(matches!(look, Ok(Look::Seen { in_error: true, .. })));
         }
         count
     }
@@ -120,14 +119,14 @@ impl Users {
 }
 
 /// Performs an act. Some acts are done twice at once, by two users of one server.
-pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act: Act) {
+pub async fn perform(users: Rc<Users>, reach: Reach, tree: Tree, watch: Arc<Watch>, mut act: Act) {
     let _waits = Waits::new(&users);
     let few = users.servers.borrow().len() + *users.pending_creates.borrow() < reach.target_servers;
     if few && act.random.percent(60) {
         return create(&users, &reach, &mut act.random).await;
     }
     if act.random.percent(4) {
-        return operators::empties_a_host(&users, &reach, &mut act.random).await;
+        return operators::empties_a_host(&users, &reach, &tree, &mut act.random).await;
     }
     let server = act.random.pick(&users.servers.borrow()).copied();
     match server {
@@ -135,11 +134,11 @@ pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act:
         Some(server) => {
             let mut other = Random::new(act.random.number(), "other");
             if act.random.percent(15) {
-                let one = on_server(&users, &reach, &watch, server, &mut act.random);
-                let two = on_server(&users, &reach, &watch, server, &mut other);
+                let one = on_server(&users, &reach, &tree, &watch, server, &mut act.random);
+                let two = on_server(&users, &reach, &tree, &watch, server, &mut other);
                 futures::future::join(one, two).await;
             } else {
-                on_server(&users, &reach, &watch, server, &mut act.random).await;
+                on_server(&users, &reach, &tree, &watch, server, &mut act.random).await;
             }
         }
     }
@@ -179,11 +178,6 @@ impl Reach {
         *users.answers.borrow_mut().entry(status).or_default() += 1;
         (status, body)
     }
-
-    /// Returns the sagas' world.
-    pub fn world(&self) -> &Arc<World> {
-        &self.tree.world
-    }
 }
 
 async fn create(users: &Users, reach: &Reach, random: &mut Random) {
@@ -216,9 +210,9 @@ async fn create(users: &Users, reach: &Reach, random: &mut Random) {
     }
 }
 
-async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, random: &mut Random) {
+async fn on_server(users: &Users, reach: &Reach, tree: &Tree, watch: &Watch, server: Uuid, random: &mut Random) {
     // A user who cannot see the server acts blindly.
-    let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+    let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(&tree.world, server)).await;
     let instance = match answer {
         Ok(Ok((_, instance))) => Some(instance),
         Ok(Err(Refusal::NotFound(_))) => {
@@ -253,7 +247,7 @@ async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, ra
         (None, 30..40) => return live_moves::steers(users, reach, server, random).await,
         (_, 15..18) => json!({"rebuild": {"imageRef": reach.image}}),
         (Some(VmState::Active), 18..30) => return write(reach, server, random).await,
-        (_, 30..36) => return volumes(users, reach, server, random).await,
+        (_, 30..36) => return volumes(users, reach, tree, server, random).await,
         (_, 36..52) => migrate(reach, random),
         _ => resize(random, instance.map(|instance| instance.flavor.id)),
     };
@@ -301,18 +295,15 @@ async fn delete(users: &Users, reach: &Reach, server: Uuid) {
 
 /// Lets the guest write to its disks, if it runs on its owner.
 pub async fn write(reach: &Reach, server: Uuid, random: &mut Random) {
-    let Ok(Some(row)) = reach.world().operations.ownership(server).await else { return };
-    let Some((cell, host)) = row.owner else { return };
-    let Some(cell) = reach.tree.cell(&cell) else { return };
-    let bytes = format!("user wrote {}\n", random.number()).into_bytes();
-    // Nothing is written if the guest is off or out of reach.
-    let written = cell.hosts.trial(&host, HostTrial::GuestWrite { server, bytes }, Duration::from_secs(5)).await;
-    reach.trace.note(format!("write  {} on {host}: {}", short(server), matches!(written, Ok(Ok(_)))));
+    let bytes = || format!("user wrote {}\n", random.number()).into_bytes();
+    if let Some((host, is_written)) = reach.sight.write(server, bytes).await {
+        reach.trace.note(format!("write  {} on {host}: {is_written}", short(server)));
+    }
 }
 
 /// Attaches a new volume, or detaches an attached one.
-async fn volumes(users: &Users, reach: &Reach, server: Uuid, random: &mut Random) {
-    let attached = reach.world().volumes.attachments_of(server).await.unwrap_or_default();
+async fn volumes(users: &Users, reach: &Reach, tree: &Tree, server: Uuid, random: &mut Random) {
+    let attached = tree.world.volumes.attachments_of(server).await.unwrap_or_default();
     let path = format!("/compute/v2.1/servers/{server}/os-volume_attachments");
     match random.pick(&attached) {
         Some(attachment) if random.percent(50) => {

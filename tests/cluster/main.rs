@@ -3,6 +3,7 @@
 
 mod command;
 mod enrolment;
+mod experiments;
 #[path = "../it/killed/history.rs"]
 mod history;
 mod other_agent;

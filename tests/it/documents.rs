@@ -41,13 +41,15 @@ const TYPED_AFTER: [&str; 4] = [
     "cellshift db purge-lost --before 2026-11-01",
 ];
 
-const LEFT_OUT: [(&str, &str); 26] = [
+const LEFT_OUT: [(&str, &str); 30] = [
     ("cargo run -- demo", "half a minute; tests/e2e/installed runs it"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
     ("cellshift simulate --seeds 0..100", "minutes in a debug build; a seed is typed"),
     ("cellshift simulate --seeds 0..20 --twice", "minutes in a debug build; a seed is typed"),
     ("cellshift chaos run experiments/conductor-dies-at-the-pivot.toml --live", "experiments:: runs it live"),
+    ("cellshift chaos run experiments/conductor-dies-at-the-pivot.toml --cluster", "the stories of the cluster run it"),
+    ("cellshift chaos run experiments/target-cell-cut-off.toml --cluster --html verdict.html", "the stories of the cluster run another"),
     ("cellshift chaos load experiments/conductor-dies-at-the-pivot.toml --data-dir cellshift-data --wait", "chaos_api:: loads every file"),
     (
         "for name in api services cell0 cell1 cell2; do pg_dump --format custom --file $name.dump $name; done",
@@ -60,6 +62,8 @@ const LEFT_OUT: [(&str, &str); 26] = [
         "a quarter of an hour; faults:: runs single faults",
     ),
     ("cargo bench --bench recovery", "a bench"),
+    ("cargo bench --bench cluster", "a bench"),
+    ("cargo bench --bench cluster -- --only hosts --hosts 10000", "a bench"),
     ("cargo bench --bench retention", "a bench"),
     ("cargo bench --bench moves", "a bench"),
     ("cargo bench --bench moves -- --cores", "a bench"),

@@ -18,6 +18,8 @@ use crate::subjects::{CellAddress, Name};
 const PLACES: [&str; 3] = ["/usr/sbin/nats-server", "/usr/bin/nats-server", "/usr/local/bin/nats-server"];
 /// The name of the cell, unless the test chooses one. It has a dot, as names may have.
 const CELL: &str = "cell.1";
+/// The beginning of the users in the server's configuration.
+const USERS: &str = "  users: [\n";
 /// The pause between two looks whether the server listens.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// The time within which the server listens.
@@ -32,6 +34,8 @@ pub struct Broker {
     pub cell: CellAddress,
     /// The key of the controllers.
     pub controllers: UserKey,
+    /// The key of a user with all rights, who sees every message.
+    pub observer: UserKey,
     agents: Vec<(Name, UserKey)>,
 }
 
@@ -55,7 +59,7 @@ impl Broker {
         let folder = tempfile::tempdir().expect("a folder");
         let agents = hosts.iter().map(|host| (name(host), new_key())).collect();
         let (cell, address) = (CellAddress::new(name(cell)), free_address());
-        let mut broker = Broker { folder, address, process: None, cell, controllers: new_key(), agents };
+        let mut broker = Broker { folder, address, process: None, cell, controllers: new_key(), observer: new_key(), agents };
         loop {
             broker.write_config(tls);
             broker.start_process();
@@ -71,6 +75,11 @@ impl Broker {
     /// Returns where the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the id of the server's process; none while it does not run.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
     }
 
     /// Returns the key of a host's agent.
@@ -101,7 +110,10 @@ impl Broker {
             controllers: self.controllers.public.clone(),
             agents: agents.collect(),
         };
-        std::fs::write(self.config_file(), config.text().expect("a configuration")).expect("a file");
+        let text = config.text().expect("a configuration");
+        let observer = format!("{USERS}    {{ nkey: \"{}\" }}\n", self.observer.public);
+        assert!(text.contains(USERS), "{text}");
+        std::fs::write(self.config_file(), text.replacen(USERS, &observer, 1)).expect("a file");
     }
 
     fn start_process(&mut self) {

@@ -83,14 +83,7 @@ impl Injector {
                 tokio::spawn(self.cell_of(host)?.hosts_here.power_off(host, *resume_guests));
                 Ok(Lasting::timed(*for_ms, what.clone()))
             }
-            What::HostCrash { host } => {
-                match self.cell_of(host)?.hosts.trial(host, HostTrial::Crash, PATIENCE).await {
-                    // A host that breaks down does not answer.
-                    Err(HostUnreachable::Unknown(_)) => Ok(Begun::Done),
-                    Err(error) => Err(error.to_string()),
-                    Ok(_) => Err(format!("host {host} has not broken down")),
-                }
-            }
+            What::HostCrash { host } => self.crash(host).await,
             What::Driver { host, operation, times } => {
                 self.cell_of(host)?;
                 self.seams.drivers.fail_next(host, *operation, *times);
@@ -113,9 +106,10 @@ impl Injector {
                 self.clock.as_ref().ok_or("this clock cannot be made to jump")?.jump(*ms);
                 Ok(Begun::Done)
             }
-            What::Kill { actor } => match self.tree.roster.kill(actor) {
-                true => Ok(Begun::Done),
-                false => Err(format!("no actor {actor} is alive")),
+            What::Kill { actor } => match (self.tree.roster.kill(actor), self.agent_of(actor)) {
+                (true, _) => Ok(Begun::Done),
+                (false, Some(host)) => self.crash(host).await,
+                (false, None) => Err(format!("no actor {actor} is alive")),
             },
             What::Pause { actor, for_ms } => match self.tree.roster.pause(actor) {
                 true => Ok(Lasting::timed(*for_ms, what.clone())),
@@ -125,6 +119,22 @@ impl Injector {
             // The runner has made it happen.
             What::Step(_) => Ok(Begun::Done),
         }
+    }
+
+    /// Lets a host's actor panic, wherever the host is.
+    async fn crash(&self, host: &str) -> Result<Begun, String> {
+        match self.cell_of(host)?.hosts.trial(host, HostTrial::Crash, PATIENCE).await {
+            // A host that breaks down does not answer.
+            Err(HostUnreachable::Unknown(_)) => Ok(Begun::Done),
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Err(format!("host {host} has not broken down")),
+        }
+    }
+
+    /// Returns the host of an actor that is in an agent's process: this process's roster lacks it, and its host takes requests.
+    fn agent_of<'a>(&self, actor: &'a str) -> Option<&'a str> {
+        let (cell, host) = actor.split_once('/')?;
+        self.tree.cell(cell)?.hosts.standing(host).is_up().then_some(host)
     }
 
     /// True while a lasting fault continues. It ends once it has happened the given number of times.

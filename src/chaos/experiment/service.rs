@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use self::fault_reporter::FaultReporter;
 use self::fault_runner::FaultRunner;
+pub use self::fit::unfit_for_cluster;
 use super::Witness;
 use super::check::Complaint;
 use super::fault::What;
@@ -84,7 +85,8 @@ enum Command {
     Faults(Reply<Vec<HandFault>>),
     Inject(What, Reply<HandFault>),
     End(Uuid, Reply<()>),
-    Load(Box<Scenario>, Reply<ExperimentView>),
+    /// With true, the experiment lasts until it is stopped.
+    Load(Box<Scenario>, bool, Reply<ExperimentView>),
     Show(Reply<ExperimentView>),
     Stop(Reply<ExperimentView>),
 }
@@ -102,6 +104,8 @@ pub struct Parts {
     /// By the names that faults use.
     pub databases: BTreeMap<String, Db>,
     pub seams: Seams,
+    /// True if hosts are agents of their own.
+    pub agents: bool,
 }
 
 /// Starts the task on this thread's runtime. It ends with its last handle.
@@ -110,7 +114,8 @@ pub fn start(parts: Parts) -> Chaos {
     let tree = parts.tree.clone();
     let steps = parts.seams.steps.clone();
     let injector = Injector::new(tree.clone(), parts.databases, parts.seams, None);
-    let (runner, channels) = FaultRunner::new(tree.clone(), steps, injector, FaultReporter::new(tree.notifier.clone()));
+    let reporter = FaultReporter::new(tree.notifier.clone());
+    let (runner, channels) = FaultRunner::new(tree.clone(), steps, injector, reporter, parts.agents);
     tokio::spawn(runner.run(receiver, channels));
     Chaos { commands, tree }
 }
@@ -136,9 +141,10 @@ impl Chaos {
         self.ask(|reply| Command::End(id, reply)).await
     }
 
-    /// Loads an experiment and begins it. Conflict while another one is not over.
-    pub async fn load(&self, scenario: Scenario) -> Result<ExperimentView, Refused> {
-        self.ask(|reply| Command::Load(Box::new(scenario), reply)).await
+    /// Loads an experiment and begins it. With `until_stopped` it goes on when its faults have happened, and its verdict follows once it was
+    /// stopped and nothing in the whole cloud is at work. Conflict while another one is not over.
+    pub async fn load(&self, scenario: Scenario, until_stopped: bool) -> Result<ExperimentView, Refused> {
+        self.ask(|reply| Command::Load(Box::new(scenario), until_stopped, reply)).await
     }
 
     /// Returns the experiment that was loaded last.
@@ -167,12 +173,38 @@ fn complaint(key: &str, message: &str) -> Complaint {
     Complaint { place: None, key: key.to_owned(), message: message.to_owned() }
 }
 
-/// Returns why a running service cannot have this fault.
-fn possible(key: &str, what: &What, at_step: bool) -> Option<Complaint> {
+/// Returns why a running service cannot have this fault. With `agents`, its hosts are processes of their own.
+fn possible(key: &str, what: &What, at_step: bool, agents: bool) -> Option<Complaint> {
+    if agents && let Some(complaint) = possible_with_agents(key, what) {
+        return Some(complaint);
+    }
     match what {
         What::Restart if !at_step => Some(complaint(key, "a service ends itself only at a step: kill its process")),
         What::Clock { .. } => Some(complaint(key, "the clock of a running service does not jump")),
         What::Step(_) if !at_step => Some(complaint(key, "it happens at a step: load an experiment that says which")),
+        _ => None,
+    }
+}
+
+/// Returns why this fault cannot happen in a host that is a process of its own.
+fn possible_with_agents(key: &str, what: &What) -> Option<Complaint> {
+    // The actors of hosts and their supervisors have a cell in their names.
+    let is_of_host = |actor: &str| actor.contains('/');
+    match what {
+        What::HostOff { .. } => {
+            Some(complaint(&format!("{key}.host_off"), "the hosts are agents, whose power no controller can cut: kill an agent's process"))
+        }
+        What::Driver { .. } => {
+            Some(complaint(&format!("{key}.driver"), "the hosts are agents, and their hypervisors are in other processes"))
+        }
+        What::Kill { actor } if actor.starts_with("hosts/") => {
+            let message = "the hosts are agents, each with a supervisor in its own process: kill the process";
+            Some(complaint(&format!("{key}.kill.actor"), message))
+        }
+        What::Pause { actor, .. } if is_of_host(actor) => {
+            let message = "the hosts are agents, and their actors are in other processes: stop an agent's process";
+            Some(complaint(&format!("{key}.pause.actor"), message))
+        }
         _ => None,
     }
 }

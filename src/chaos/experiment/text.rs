@@ -26,6 +26,7 @@ pub fn made(findings: &Findings) -> String {
         Mode::Simulation => format!("simulated under seed {} over {} of virtual time", findings.seed, seconds(findings.elapsed_ms)),
         Mode::Live => format!("run live under seed {} over {}", findings.seed, seconds(findings.elapsed_ms)),
         Mode::Service => format!("run on a service over {}", seconds(findings.elapsed_ms)),
+        Mode::Cluster => format!("run on a cluster of processes over {}", seconds(findings.elapsed_ms)),
     }
 }
 

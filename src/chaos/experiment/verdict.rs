@@ -26,6 +26,8 @@ pub enum Mode {
     Live,
     /// On a running service and its users' servers.
     Service,
+    /// On a cluster of processes that was started for it.
+    Cluster,
 }
 
 /// A saga from beginning to end, with times in milliseconds after the run's beginning.

@@ -129,17 +129,20 @@ pub async fn show(Call { api: operators, catalog, caller, .. }: Call<Operators>)
 #[serde(deny_unknown_fields)]
 struct NewExperiment {
     experiment: Scenario,
+    /// True if the experiment goes on until it is stopped.
+    #[serde(default)]
+    until_stopped: bool,
 }
 
 /// Answers `POST /chaos/experiment`. The body is an experiment's file, or its contents as JSON.
 pub async fn load(Call { api: operators, catalog, caller, .. }: Call<Operators>, body: Unread) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     body.expect_one_of(&[JSON, TOML])?;
-    let scenario = match body.media_type() {
-        Some(TOML) => parsed(body.bytes())?,
-        _ => read::<NewExperiment>(body.bytes())?.experiment,
+    let NewExperiment { experiment, until_stopped } = match body.media_type() {
+        Some(TOML) => NewExperiment { experiment: parsed(body.bytes())?, until_stopped: false },
+        _ => read(body.bytes())?,
     };
-    let experiment = chaos.load(scenario).await?;
+    let experiment = chaos.load(experiment, until_stopped).await?;
     Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
 }
 

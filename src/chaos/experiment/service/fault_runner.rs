@@ -79,6 +79,8 @@ pub(super) struct FaultRunner {
     calls: mpsc::UnboundedSender<Call>,
     overs: mpsc::UnboundedSender<Injected>,
     loaded: Option<Loaded>,
+    /// True if hosts are agents of their own.
+    agents: bool,
     /// The last check whether the experiment is over.
     looked: Instant,
 }
@@ -89,11 +91,17 @@ fn die() {
 }
 
 impl FaultRunner {
-    pub(super) fn new(tree: Tree, steps: FaultPoints, injector: Injector, reporter: FaultReporter) -> (FaultRunner, FaultChannels) {
+    pub(super) fn new(
+        tree: Tree,
+        steps: FaultPoints,
+        injector: Injector,
+        reporter: FaultReporter,
+        agents: bool,
+    ) -> (FaultRunner, FaultChannels) {
         let (calls, called) = mpsc::unbounded_channel();
         let (overs, over) = mpsc::unbounded_channel();
         let (hand, ends, looked) = (Vec::new(), BTreeMap::new(), Instant::now());
-        let runner = FaultRunner { tree, steps, injector, reporter, hand, ends, entered: 0, calls, overs, loaded: None, looked };
+        let runner = FaultRunner { tree, steps, injector, reporter, hand, ends, entered: 0, calls, overs, loaded: None, agents, looked };
         (runner, FaultChannels { called, over })
     }
 
@@ -138,11 +146,11 @@ impl FaultRunner {
             Command::Faults(reply) => drop(reply.send(Ok(self.hand.clone()))),
             Command::Inject(what, reply) => drop(reply.send(self.inject(what).await)),
             Command::End(id, reply) => drop(reply.send(self.end_hand(id).await)),
-            Command::Load(scenario, reply) => drop(reply.send(self.load(*scenario))),
+            Command::Load(scenario, until_stopped, reply) => drop(reply.send(self.load(*scenario, until_stopped))),
             Command::Show(reply) => drop(reply.send(self.view())),
             Command::Stop(reply) => {
                 if let Some(loaded) = self.loaded.as_mut().filter(|loaded| loaded.is_running()) {
-                    loaded.stop("its operator stopped it");
+                    loaded.obey_stop();
                     self.heal_experiment().await;
                 }
                 drop(reply.send(self.view()));
@@ -155,7 +163,7 @@ impl FaultRunner {
     }
 
     async fn inject(&mut self, what: What) -> Result<HandFault, Refused> {
-        refuse(&possible("what", &what, false).into_iter().collect::<Vec<_>>())?;
+        refuse(&possible("what", &what, false, self.agents).into_iter().collect::<Vec<_>>())?;
         let id = self.tree.world.env.uuid();
         let beginning = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
         let report = by_hand(id, what.to_string());
@@ -185,11 +193,11 @@ impl FaultRunner {
         Ok(())
     }
 
-    fn load(&mut self, scenario: Scenario) -> Result<ExperimentView, Refused> {
+    fn load(&mut self, scenario: Scenario, until_stopped: bool) -> Result<ExperimentView, Refused> {
         if self.loaded.as_ref().is_some_and(|loaded| !loaded.is_over()) {
             return Err(Refused::Conflict("Another experiment is loaded, and it is not over.".into()));
         }
-        let mut complaints = unfit(&scenario);
+        let mut complaints = unfit(&scenario, self.agents);
         let (scenario, left_out) = fitted(scenario, self.topology());
         complaints.extend(check::complaints(&scenario));
         refuse(&complaints)?;
@@ -199,7 +207,7 @@ impl FaultRunner {
         }
         log::warn!("experiment {:?} is loaded: {}", loaded.title(), counted(loaded.faults(), "fault"));
         let view = loaded.view();
-        self.loaded = Some(loaded);
+        self.loaded = Some(loaded.lasting(until_stopped));
         Ok(view)
     }
 

@@ -44,6 +44,10 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The time for which nothing must be at work before a cloud counts as quiet: longer than the period of the hosts' reports, by which records
+/// are updated.
+const CALM: Duration = Duration::from_secs(12);
+
 enum State {
     Running,
     /// Its faults have been over since this moment.
@@ -64,6 +68,10 @@ pub(super) struct Loaded {
     aborted: Option<String>,
     /// The number of the record's faults that have begun.
     pub(super) handled: usize,
+    /// True if the experiment goes on until it is stopped, and is over when the whole cloud is quiet.
+    until_stopped: bool,
+    /// The moment since which nothing has been at work.
+    calm_since: Option<Instant>,
     state: State,
     /// A separate handle, so that no outage hides the records.
     operations: Operations,
@@ -99,9 +107,16 @@ impl Loaded {
             began_at,
             aborted: None,
             handled: 0,
+            until_stopped: false,
+            calm_since: None,
             state: State::Running,
             operations,
         }
+    }
+
+    /// Lets the experiment go on until it is stopped.
+    pub(super) fn lasting(self, until_stopped: bool) -> Loaded {
+        Loaded { until_stopped, ..self }
     }
 
     pub(super) fn title(&self) -> &str {
@@ -140,6 +155,14 @@ impl Loaded {
         self.aborted.is_some()
     }
 
+    /// Lets no further fault happen, because somebody says so. Only an experiment that would have ended by itself has given up then.
+    pub(super) fn obey_stop(&mut self) {
+        match self.until_stopped {
+            true => self.end(),
+            false => self.stop("its operator stopped it"),
+        }
+    }
+
     /// Lets no further fault happen.
     pub(super) fn stop(&mut self, why: &str) {
         self.aborted = Some(why.to_owned());
@@ -162,7 +185,7 @@ impl Loaded {
         let happened = self.record.all();
         let all =
             |(number, fault): (usize, &PlannedFault)| happened.iter().filter(|one| one.fault == number).count() >= fault.times as usize;
-        if lasting || self.handled < happened.len() || !self.planned.iter().enumerate().all(all) {
+        if self.until_stopped || lasting || self.handled < happened.len() || !self.planned.iter().enumerate().all(all) {
             return false;
         }
         self.end();
@@ -173,6 +196,9 @@ impl Loaded {
     pub(super) async fn conclude(&mut self) {
         let State::Ending(since) = self.state else { return };
         let in_time = since.elapsed() < Duration::from_secs(self.scenario.expect.quiet_within_seconds);
+        if self.until_stopped && in_time && !self.is_calm().await {
+            return;
+        }
         match self.findings().await {
             Ok((_, true)) if in_time => {}
             Ok((findings, _)) => {
@@ -187,6 +213,35 @@ impl Loaded {
                 self.state = State::Over(Box::new(verdict));
             }
         }
+    }
+
+    /// True once nothing has been at work for some time.
+    async fn is_calm(&mut self) -> bool {
+        match self.is_quiet().await {
+            Ok(true) => self.calm_since.get_or_insert_with(Instant::now).elapsed() >= CALM,
+            Ok(false) | Err(_) => {
+                self.calm_since = None;
+                false
+            }
+        }
+    }
+
+    /// True if nothing in the cloud is at work or owed, and all hosts take requests.
+    async fn is_quiet(&self) -> Result<bool, DbError> {
+        let (held, debts) = (self.operations.held_servers().await?, self.operations.debts(None).await?);
+        let queued = self.tree.world.api.count_queued_deletes().await?;
+        let mut hosts = self.tree.cells.iter().flat_map(|cell| cell.hosts.hosts().into_iter().map(move |(host, _)| (cell, host)));
+        let all_are_up = hosts.all(|(cell, host)| cell.hosts.standing(&host).is_up());
+        Ok(held.is_empty() && debts.is_empty() && queued == 0 && all_are_up)
+    }
+
+    /// Returns that the cloud is not quiet, if the experiment waits for that.
+    async fn unquiet(&self) -> Result<Option<audit::Violation>, DbError> {
+        if !self.until_stopped || self.is_quiet().await? {
+            return Ok(None);
+        }
+        let message = format!("not quiet {} s after the last fault", self.scenario.expect.quiet_within_seconds);
+        Ok(Some(audit::Violation { invariant: "I11".to_owned(), subject: "the cloud".to_owned(), message }))
     }
 
     /// Returns the findings, and whether an affected saga is still in flight. The audit runs only if none is.
@@ -204,12 +259,17 @@ impl Loaded {
             let end = MigrationEnd::of(&SagaRecord { updated_at: ended, ..saga.clone() }, journal, &injected, since);
             migrations.push(end);
         }
+        let mut violations: Vec<audit::Violation> = self.unquiet().await?.into_iter().collect();
         let waits = migrations.iter().any(|migration| !migration.faults.is_empty() && in_flight.contains(&migration.uuid));
         if waits {
-            return Ok((self.summary(migrations, Vec::new(), Vec::new()), true));
+            return Ok((self.summary(migrations, violations, Vec::new()), true));
         }
-        let report = audit::audit(&self.tree.world).await?;
-        Ok((self.summary(migrations, report.violations, report.checked.unreachable), false))
+        let report = match self.until_stopped {
+            true => audit::thorough_audit(&self.tree.world).await?,
+            false => audit::audit(&self.tree.world).await?,
+        };
+        violations.extend(report.violations);
+        Ok((self.summary(migrations, violations, report.checked.unreachable), false))
     }
 
     fn summary(&self, migrations: Vec<MigrationEnd>, violations: Vec<audit::Violation>, unreachable: Vec<String>) -> Findings {
