@@ -11,7 +11,8 @@ use cellshift::env::Env;
 use cellshift_host::link::Delivered;
 use cellshift_nats::testkit::Broker;
 use cellshift_nats::{
-    Acceptance, Answers, Arrivals, CellDesk, Connection, ConnectionOptions, Controllers, LastWord, Life, Name, NatsLink, Presence, Welcome,
+    Acceptance, Answers, Arrivals, CellDesk, Connection, ConnectionOptions, Controllers, LastWord, Life, Name, NatsLink, Presence, Silence,
+    Welcome,
 };
 use tokio::sync::watch;
 
@@ -19,6 +20,9 @@ use crate::stage::{PATIENCE, soon, url_of};
 
 /// The pause between two looks whether the server answers.
 const PING_INTERVAL: Duration = Duration::from_secs(3);
+
+/// No host of the bench falls silent.
+const SILENCE: Silence = Silence { after: PATIENCE, self_fence_margin: PATIENCE };
 
 /// The controller.
 pub struct Controller {
@@ -51,7 +55,7 @@ impl Controller {
         let mut lives = self.desk.lives.subscribe();
         let arrived = soon("the agent has said hello", lives.wait_for(|lives| lives.contains_key(&name))).await;
         let life = arrived.expect("the desk lives")[&name];
-        let link = NatsLink::new(Env::system(), self.connection.clone(), broker.cell.host(name), PATIENCE);
+        let link = NatsLink::new(Env::system(), self.connection.clone(), broker.cell.host(name), SILENCE);
         link.accept(life);
         link
     }

@@ -2,12 +2,14 @@
 //! and knows no database and no other cell.
 //!
 //! Each host has a supervisor (`HostsHere`, as in a controller), a connection to the cell's NATS with a key of its own, and an agent (`host`),
-//! which says hello, reports, and hands messages to the host's actor (`end`). `upward` asks controllers, and gets images over HTTP. `place`
+//! which says hello, reports, and hands messages to the host's actor (`end`). It stops the host's guests when it cannot renew its word in time, if it
+//! has promised that (`fence`). `upward` asks controllers, and gets images over HTTP. `place`
 //! counts the agent's lives in its directory, by which controllers tell a restart from a second agent of the same name.
 
 pub mod config;
 mod end;
 pub mod exports;
+mod fence;
 mod host;
 pub mod images;
 mod place;
@@ -30,6 +32,7 @@ use tokio::time::timeout;
 
 use self::config::{AgentConfig, AgentHost};
 use self::exports::Exports;
+use self::fence::SelfFence;
 use self::host::HostAgent;
 use self::root::Root;
 use self::upward::{AgentUpward, Questions};
@@ -84,12 +87,13 @@ impl Agent {
         let (stopping, stops) = watch::channel(false);
         let (mut agents, mut supervised) = (Vec::new(), Vec::new());
         let exports = listen(config, &env)?;
+        let (failed, failures) = watch::channel(None);
         for host in &config.hosts {
-            let (agent, parts) = assemble(config, host, (&env, &hosts, &roster, exports.as_ref()), rhythm.clone()).await?;
+            let (agent, parts) =
+                assemble(config, host, (&env, &hosts, &roster, exports.as_ref()), (rhythm.clone(), failed.clone())).await?;
             supervised.push((host.name.clone(), parts));
             agents.push(agent);
         }
-        let (failed, failures) = watch::channel(None);
         let root = Root::start(supervised, &roster, failed);
         let mut lives = JoinSet::new();
         for agent in agents {
@@ -110,12 +114,13 @@ impl Agent {
         &self.roster
     }
 
-    /// Waits until a supervisor has died too often, and returns the reason. The process must end then.
+    /// Waits until a supervisor has died too often, or guests that must not run have not been stopped, and returns the reason. The process must
+    /// end then.
     pub async fn failed(&self) -> String {
         let mut failed = self.failed.clone();
         match failed.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
-            // The root holds the sender, and ends with the agent only.
+            // The root holds a sender, and ends with the agent only.
             Err(_) => std::future::pending().await,
         }
     }
@@ -138,14 +143,19 @@ async fn assemble(
     config: &AgentConfig,
     host: &AgentHost,
     (env, hosts, roster, exports): (&Env, &HostDirectory, &Roster, Option<&Arc<Exports>>),
-    rhythm: Rhythm,
+    (rhythm, failed): (Rhythm, watch::Sender<Option<String>>),
 ) -> Result<(HostAgent, HostsHereParts), AgentError> {
     let address = CellAddress::new(Name::parse(&config.cell)?).host(Name::parse(&host.name)?);
     let nats = config.nats.with_key(&host.key);
     let connection = nats.connect(env, host.name.clone(), address.inbox()).await;
     let connection = connection.map_err(|error| AgentError::Nats { host: host.name.clone(), error })?;
     let handle = HostsHandle::new(&config.cell, hosts.clone(), env);
-    let questions = Arc::new(Questions::default());
+    let fence = Arc::new(SelfFence::new(env, config.compute.self_fence()));
+    let rhythm = match fence.promise() {
+        Some(time) => rhythm.renewing_within(time),
+        None => rhythm,
+    };
+    let questions = Arc::new(Questions::new(fence.clone()));
     let spec = spec(config, &host.name);
     let facts = HostFacts { driver: DRIVER.to_owned(), capacity: spec.capacity, traits: Vec::new(), functions: spec.functions.clone() };
     let parts = HostsHereParts {
@@ -166,9 +176,11 @@ async fn assemble(
         connection,
         handle,
         questions,
+        fence,
         facts: watch::Sender::new(facts),
         rhythm,
         grace: config.shutdown_grace.duration(),
+        failed,
     };
     Ok((agent, parts))
 }

@@ -34,7 +34,8 @@ async fn start(config: &AgentConfig) -> Agent {
 }
 
 async fn summary(agent: &Agent, host: &str) -> Delivered<HostAnswer> {
-    LocalEnd::new(agent.hosts().clone(), host).query(HostQuery::Summary).await
+    let fence = Arc::new(SelfFence::new(&Env::system(), None));
+    LocalEnd::new(agent.hosts().clone(), host, fence).query(HostQuery::Summary).await
 }
 
 /// Returns the reason why a host takes no messages.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::config::AgentImage;
 use super::exports::Exports;
+use super::fence::SelfFence;
 use super::images::{Connections, ImageClient, TicketSource};
 use crate::actors::compute_host::Upward;
 use crate::domain::guest::DiskPart;
@@ -21,12 +22,17 @@ use crate::env::streams::{ByteStream, Keep};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The questions of a host. They reach the controllers while these accept the host's agent; before and after nobody would know who asks.
-#[derive(Default)]
 pub struct Questions {
     controllers: RwLock<Option<ToControllers>>,
+    fence: Arc<SelfFence>,
 }
 
 impl Questions {
+    /// Makes the questions of the host with this fence, which lead nowhere yet.
+    pub(super) fn new(fence: Arc<SelfFence>) -> Questions {
+        Questions { controllers: RwLock::default(), fence }
+    }
+
     /// Lets questions go to the controllers, which have accepted the agent.
     pub fn lead_to(&self, controllers: ToControllers) {
         *self.controllers.write() = Some(controllers);
@@ -37,12 +43,16 @@ impl Questions {
         *self.controllers.write() = None;
     }
 
-    /// Asks a controller, and waits for the answer for a bounded time.
+    /// Asks a controller, and waits for the answer for a bounded time. An answer that comes when the time of the fence is over counts no more: the
+    /// process may have stood still since it asked.
     pub async fn ask(&self, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
         let controllers = self.controllers.read().clone();
         let controllers =
             controllers.ok_or_else(|| NeighbourError::Unavailable(reason!("no controller has accepted the agent of this host")))?;
         let answer = controllers.ask(question, PATIENCE).await;
+        if self.fence.is_over() {
+            return Err(NeighbourError::Unavailable(reason!("the agent of this host has not renewed its word in time")));
+        }
         answer.unwrap_or_else(|error| Err(NeighbourError::Unavailable(reason!("the controllers do not answer the host: {error}"))))
     }
 }

@@ -200,6 +200,7 @@ mod tests {
         assert_eq!(shown(false, silent), "silent since 2026-11-20T12:00:00Z");
         assert_eq!(shown(true, json!({"state": "off", "by": "operator"})), "off, forced down");
         assert_eq!(shown(false, json!({"state": "off", "by": "host"})), "off");
+        assert_eq!(shown(false, json!({"state": "off", "by": "self_fence"})), "off, fenced itself");
         assert_eq!(shown(true, json!({"state": "up"})), "down, forced", "it answers, and is asked itself");
         assert_eq!(shown(false, Value::Null), "down");
     }

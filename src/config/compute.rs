@@ -1,6 +1,7 @@
 //! The simulated hosts: their capacity, their networks, and the pace of what they do.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,12 @@ pub struct Compute {
     pub heartbeat: Seconds,
     /// A host that has not reported for this time is down.
     pub service_down_time: Seconds,
+    /// Of an agent: the time without a renewed word to its controllers after which it stops its guests itself (*self-fencing*); 0, the
+    /// default, for never. At least 5 seconds.
+    pub self_fence_after: Seconds,
+    /// Of a controller: the time that is added to an agent's `self_fence_after` before its host counts as off, in which the agent notices that
+    /// its time is over, and stops its guests. At least 2 seconds.
+    pub self_fence_margin: Seconds,
     /// The number of live migrations that leave a host at once; further ones wait. At least 1.
     pub max_concurrent_live_migrations: u32,
     /// The seconds after which a shelved server leaves its host; 0 means in the same operation, -1 never.
@@ -59,6 +66,11 @@ impl Compute {
         Resources { vcpu: self.vcpus.into(), memory_mb: self.memory_mb.into(), disk_gb: self.disk_gb.into() }
     }
 
+    /// Returns the time without a renewed word after which an agent stops its guests itself; none for never.
+    pub fn self_fence(&self) -> Option<Duration> {
+        Some(self.self_fence_after.duration()).filter(|time| !time.is_zero())
+    }
+
     /// Returns the networks of all hosts.
     pub fn networks(&self) -> HostNetworks {
         HostNetworks { usual: self.network.clone(), own: self.network_of_hosts.clone(), hosts_with_functions: self.sriov_hosts_per_cell }
@@ -81,6 +93,8 @@ impl Default for Compute {
             reclaim_instance_interval: Seconds::whole(0),
             port_poll_interval: Seconds::whole(60),
             latency_ms: BTreeMap::new(),
+            self_fence_after: Seconds::whole(0),
+            self_fence_margin: Seconds::whole(10),
             max_concurrent_live_migrations: 1,
             live_migration: LiveMigration::default(),
             sriov_hosts_per_cell: 2,

@@ -83,6 +83,8 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[compute]\nmax_concurrent_live_migrations = 0\n", ["compute.max_concurrent_live_migrations", "at least 1"]),
         ("[compute.live_migration]\nmigrate_max_retries = -2\n", ["compute.live_migration.migrate_max_retries", "-1 for all"]),
         ("[compute]\nshelved_offload_time = -2\n", ["compute.shelved_offload_time", "-1 for never"]),
+        ("[compute]\nself_fence_after = 4.5\n", ["compute.self_fence_after", "at least 5 seconds, or 0"]),
+        ("[compute]\nself_fence_margin = 1\n", ["compute.self_fence_margin", "at least 2 seconds"]),
         ("[console]\ntoken_ttl = 0\n", ["console.token_ttl", "more than 0"]),
         ("[notifications.rabbitmq]\nurls = [\"amqps://mq/\"]\n", ["notifications.rabbitmq.urls", "amqp://user:password@host:5672/vhost"]),
         ("[notifications.rabbitmq]\nurls = [\"amqp://\"]\n", ["notifications.rabbitmq.urls", "amqp://user:password@host:5672/vhost"]),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use reqwest::Url;
 
 use super::log_level;
-use super::{Authentication, Config, ConfigError, Http};
+use super::{Authentication, Config, ConfigError, Http, Seconds};
 use crate::actors::arbiters::ARBITERS_MAX;
 use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::actors::notifier::rabbitmq::is_broker;
@@ -157,7 +157,16 @@ fn times(config: &Config) -> Result<(), ConfigError> {
     ];
     positive.iter().try_for_each(|(key, value)| refuse(value.duration().is_zero(), key, "more than 0 seconds"))?;
     let too_soon = config.compute.service_down_time <= config.compute.heartbeat;
-    refuse(too_soon, "compute.service_down_time", "longer than compute.heartbeat")
+    refuse(too_soon, "compute.service_down_time", "longer than compute.heartbeat")?;
+    self_fence(config)
+}
+
+/// A shorter time than these is over before a controller has answered, or an agent has looked at its clock.
+fn self_fence(config: &Config) -> Result<(), ConfigError> {
+    let (shortest, least_margin) = (Seconds::whole(5), Seconds::whole(2));
+    let is_too_short = config.compute.self_fence().is_some() && config.compute.self_fence_after < shortest;
+    refuse(is_too_short, "compute.self_fence_after", "at least 5 seconds, or 0 for never")?;
+    refuse(config.compute.self_fence_margin < least_margin, "compute.self_fence_margin", "at least 2 seconds")
 }
 
 fn ratios(config: &Config) -> Result<(), ConfigError> {

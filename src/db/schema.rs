@@ -37,6 +37,7 @@ const CELL: Migrations = migrations! {
     "2026-11-27-000901_changes" (up and down differ),
     "2026-11-29-000101_instance_details" (up and down differ),
     "2026-11-30-000101_agents",
+    "2026-11-30-000201_self_fence",
 };
 
 /// The tables that a database holds.

@@ -1,6 +1,6 @@
 //! Connects the cells whose hosts are agents with their NATS.
 
-use cellshift_nats::{CellAddress, Name};
+use cellshift_nats::{CellAddress, Name, Silence};
 
 use super::LaunchError;
 use crate::actors::agents::AgentsOptions;
@@ -22,7 +22,10 @@ pub(super) async fn connect(cloud: &Cloud, parts: &mut Parts) -> Result<(), Laun
             recorder: agents.recorder.clone(),
             hosts: agents.hosts.clone(),
             options: AgentsOptions {
-                silent_after: config.compute.service_down_time.duration(),
+                silence: Silence {
+                    after: config.compute.service_down_time.duration(),
+                    self_fence_margin: config.compute.self_fence_margin.duration(),
+                },
                 discover: config.cells.discover,
                 database_deadline: config.cells.timeout.duration(),
             },

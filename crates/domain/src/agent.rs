@@ -1,5 +1,7 @@
 //! The agents of compute hosts: the lives of their processes, and the words by which a life begins and ends.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -45,6 +47,17 @@ pub struct Hello {
     pub life: Uuid,
     /// The agent's data directory; none of an agent that has none.
     pub place: Option<Place>,
+    /// The agent's promise: the time without a renewed word after which it stops the host's guests itself; none if it promises nothing.
+    pub self_fence: Option<Duration>,
+}
+
+/// The last renewal of an agent's word in the records of the host's cell: its agent said hello, and a controller has written that down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Renewal {
+    /// The moment, by the clock of the controller that wrote it down.
+    pub heard_at: DateTime<Utc>,
+    /// The promise of that hello; see [`Hello::self_fence`].
+    pub self_fence: Option<Duration>,
 }
 
 /// The accepted life of a host's agent.
@@ -56,8 +69,17 @@ pub struct AcceptedLife {
     pub place: Option<Place>,
     /// The moment of its last hello or word.
     pub heard_at: DateTime<Utc>,
+    /// Its promise; see [`Hello::self_fence`].
+    pub self_fence: Option<Duration>,
     /// Its last word, if it has ended in order.
     pub last_word: Option<LastWord>,
+}
+
+impl AcceptedLife {
+    /// Returns the last renewal of the life's word.
+    pub fn renewal(&self) -> Renewal {
+        Renewal { heard_at: self.heard_at, self_fence: self.self_fence }
+    }
 }
 
 /// The operator's word about a host, with its moment; none of a word that an earlier release wrote down.
@@ -76,6 +98,15 @@ pub struct AgentRecord {
     pub accepted: Option<AcceptedLife>,
     /// The operator's word that the host is off.
     pub forced_down: Option<ForcedDown>,
+}
+
+/// A hello as it was received: the decision, and the moment that was written down if the life is accepted or known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// The decision.
+    pub decision: Decision,
+    /// The moment.
+    pub at: DateTime<Utc>,
 }
 
 /// The decision on a hello.
@@ -149,12 +180,12 @@ mod tests {
 
     /// The first life, heard at second 10 in start 3 of directory 7.
     fn record(last_word: Option<LastWord>) -> AgentRecord {
-        let accepted = AcceptedLife { life: FIRST, place: place(7, 3), heard_at: moment(10), last_word };
+        let accepted = AcceptedLife { life: FIRST, place: place(7, 3), heard_at: moment(10), self_fence: None, last_word };
         AgentRecord { host: "h1".to_owned(), accepted: Some(accepted), forced_down: None }
     }
 
     fn decision(record: &AgentRecord, life: Uuid, place: Option<Place>) -> Decision {
-        record.decide(&Hello { life, place })
+        record.decide(&Hello { life, place, self_fence: None })
     }
 
     #[test]

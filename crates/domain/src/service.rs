@@ -59,8 +59,9 @@ impl Service {
         }
     }
 
-    /// Returns the standing of the service's host by its link and by the operator's word.
+    /// Returns the standing of the service's host by its link, by the agent's last word and by the operator's.
     pub fn standing(&self, by_link: Standing) -> Standing {
+        let by_link = by_link.recorded(self.agent_heard_at);
         match self.forced_down {
             true => by_link.forced_down(ForcedDown { at: self.forced_down_at }, self.agent_heard_at),
             false => by_link,

@@ -30,8 +30,11 @@ pub enum OffBy {
     Host,
     /// The operator's, who forced the host down.
     Operator,
-    /// The host's promise to stop its guests after a silence of a certain time, which is over.
-    SelfFence,
+    /// The host's promise to stop its guests by itself, whose time is over.
+    SelfFence {
+        /// The moment at which the host's agent renewed its word last, as far as the link knows.
+        heard_at: DateTime<Utc>,
+    },
 }
 
 impl Standing {
@@ -43,6 +46,18 @@ impl Standing {
     /// True if the host surely runs no guest.
     pub fn is_off(&self) -> bool {
         matches!(self, Standing::Off(_))
+    }
+
+    /// Returns the standing by the records, in which the host's agent was last heard of at `heard_at`. A promise counts if it has not been
+    /// renewed since: another controller may have heard of the agent later than the link.
+    #[must_use]
+    pub fn recorded(self, heard_at: Option<DateTime<Utc>>) -> Standing {
+        match self {
+            Standing::Off(OffBy::SelfFence { heard_at: last }) if heard_at != Some(last) => {
+                Standing::Silent { since: heard_at.unwrap_or(last), reason: "another controller has heard of its agent".into() }
+            }
+            other => other,
+        }
     }
 
     /// Returns the standing once an operator has forced the host down. A host that takes requests is asked itself. A host whose agent was heard
@@ -80,5 +95,19 @@ mod tests {
         assert_eq!(silent().forced_down(forced(9), Some(at(5))), silent(), "it reported after the word");
         assert_eq!(silent().forced_down(forced(11), Some(at(12))), silent(), "it said hello after the word");
         assert_eq!(silent().forced_down(ForcedDown { at: None }, Some(at(5))), silent(), "the word is older than the agent");
+    }
+
+    #[test]
+    fn a_promise_ends_with_the_word_that_it_was_about() {
+        let at = |seconds| DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(seconds);
+        let off = || Standing::Off(OffBy::SelfFence { heard_at: at(10) });
+        assert_eq!(off().recorded(Some(at(10))), off());
+        for renewed in [at(12), at(8)] {
+            // The clocks of two controllers differ.
+            assert!(matches!(off().recorded(Some(renewed)), Standing::Silent { since, .. } if since == renewed));
+        }
+        assert!(!off().recorded(None).is_off(), "the records of the agent are gone");
+        assert_eq!(Standing::Off(OffBy::Host).recorded(None), Standing::Off(OffBy::Host));
+        assert_eq!(Standing::Up.recorded(Some(at(1))), Standing::Up);
     }
 }

@@ -55,6 +55,10 @@ guards! {
     LastingDoubt = "lasting-doubt",
     /// An earlier incarnation of a host begins no more work.
     HostLife = "host-life",
+    /// An agent that could not renew its word in time stops its guests.
+    SelfFence = "self-fence",
+    /// A controller answers the questions of the accepted life of a host's agent alone.
+    AgentLife = "agent-life",
     /// The operation that stopped a guest learns, also on a repeat, that the guest ran.
     StopCause = "stop-cause",
     /// A host claims no more room than it has.

@@ -18,10 +18,12 @@ pub mod streams;
 pub mod traces;
 pub mod turns;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SubsecRound, Utc};
 use parking_lot::RwLock;
+use rustix::time::{ClockId, clock_gettime};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -37,7 +39,16 @@ use crate::traces::Traces;
 pub trait Clock: Send + Sync {
     /// Returns the present time in UTC.
     fn now(&self) -> DateTime<Utc>;
+
+    /// Returns the time since a moment that stays the same while the process lives. It never jumps or goes back. By default it follows tokio's
+    /// clock, which tests pause.
+    fn elapsed(&self) -> Duration {
+        tokio::time::Instant::now().into_std().saturating_duration_since(*BEGINNING)
+    }
 }
+
+/// The moment from which [`Clock::elapsed`] counts.
+static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The operating system's clock.
 pub struct SystemClock;
@@ -46,6 +57,11 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the operating system's clock")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(6)
+    }
+
+    /// The time since the machine was booted: it goes on while the machine is suspended.
+    fn elapsed(&self) -> Duration {
+        Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
     }
 }
 
@@ -169,6 +185,12 @@ impl Env {
     /// Returns the present time in UTC, in whole microseconds.
     pub fn now(&self) -> DateTime<Utc> {
         self.clock.now()
+    }
+
+    /// Returns the time since a moment that stays the same while the process lives. It never jumps or goes back, and a service's goes on while
+    /// its machine is suspended.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
     }
 
     /// Returns a new id.

@@ -20,6 +20,7 @@ pub mod credentials;
 mod freshness;
 mod link;
 mod presence;
+mod promise;
 mod questions;
 mod requests;
 mod server;
@@ -30,8 +31,8 @@ mod wire;
 
 pub use connection::{Connection, ConnectionError, ConnectionOptions, ConnectionState, Unanswered};
 pub use controllers::{Acceptance, Answers, Arrivals, CellDesk, Controllers};
-pub use link::NatsLink;
-pub use presence::{Admission, HostFacts, LastWord, Place, Presence, Rhythm, Welcome};
+pub use link::{NatsLink, Silence};
+pub use presence::{Admission, Hello, HostFacts, LastWord, Place, Presence, Rhythm, Welcome};
 pub use questions::ToControllers;
 pub use server::{HostServer, Quiet};
 pub use subjects::{CellAddress, HostAddress, Life, Name, NameError};

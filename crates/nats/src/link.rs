@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_nats::Message;
 use async_trait::async_trait;
+use cellshift_domain::agent::Renewal;
 use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use cellshift_domain::reason;
 use cellshift_domain::reason::Reason;
@@ -20,8 +21,19 @@ use tokio::time::Instant;
 
 use crate::connection::{Connection, Unanswered};
 use crate::presence::LastWord;
+use crate::promise::Promise;
 use crate::subjects::{HostAddress, Life};
 use crate::wire::{Answer, MESSAGE_MAX, decode, encode, release_of};
+
+/// The times by which a controller judges a host that does not report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Silence {
+    /// The time without a report after which the host is silent.
+    pub after: Duration,
+    /// The time that is added to an agent's promise to stop its guests itself, before the host is off: the agent notices a moment later that its
+    /// time is over, and its guests take a while to stop.
+    pub self_fence_margin: Duration,
+}
 
 /// A controller's end of the link to one host. It sends to the life of the agent that the controllers have accepted, and to no other. The
 /// owner of the link tells it of the agent's hellos, reports and goodbye, which [`crate::Controllers`] receives.
@@ -29,7 +41,7 @@ pub struct NatsLink {
     env: Env,
     connection: Arc<Connection>,
     address: HostAddress,
-    silent_after: Duration,
+    silence: Silence,
     agent: Mutex<Agent>,
     at_work: AtWork,
 }
@@ -38,6 +50,8 @@ pub struct NatsLink {
 struct Agent {
     /// The accepted life, also after its end; none before the first.
     life: Option<Life>,
+    /// Its promise by the records, as far as they have been seen.
+    promise: Option<Promise>,
     sign: Sign,
     /// The moment of the last sign.
     moment: DateTime<Utc>,
@@ -56,15 +70,24 @@ enum Sign {
 }
 
 impl NatsLink {
-    /// Makes the link to a host whose agent has not been heard of. The host counts as silent when no report has come for `silent_after`.
-    pub fn new(env: Env, connection: Arc<Connection>, address: HostAddress, silent_after: Duration) -> NatsLink {
-        let agent = Mutex::new(Agent { life: None, sign: Sign::None, moment: env.now() });
-        NatsLink { env, connection, address, silent_after, agent, at_work: AtWork::default() }
+    /// Makes the link to a host whose agent has not been heard of. Without reports the host is judged by these times.
+    pub fn new(env: Env, connection: Arc<Connection>, address: HostAddress, silence: Silence) -> NatsLink {
+        let agent = Mutex::new(Agent { life: None, promise: None, sign: Sign::None, moment: env.now() });
+        NatsLink { env, connection, address, silence, agent, at_work: AtWork::default() }
     }
 
     /// Notes that this life of the agent has been accepted and has just reported. From now on requests go to it.
     pub fn accept(&self, life: Life) {
-        *self.agent.lock() = Agent { life: Some(life), sign: Sign::Report(Instant::now()), moment: self.env.now() };
+        *self.agent.lock() = Agent { life: Some(life), promise: None, sign: Sign::Report(Instant::now()), moment: self.env.now() };
+    }
+
+    /// Notes the last renewal of this life's word in the records, which have just been read or written. Nothing changes if it is not the accepted
+    /// life, or has said goodbye: an agent that has ended keeps no promise.
+    pub fn recorded(&self, life: Life, renewal: Renewal) {
+        let mut agent = self.agent.lock();
+        if agent.life == Some(life) && !matches!(agent.sign, Sign::Goodbye(_)) {
+            agent.promise = Some(Promise::seen(agent.promise, renewal));
+        }
     }
 
     /// Takes the accepted life from the records, with the moment at which it was last heard of, and its last word if it has ended. The host is
@@ -72,7 +95,7 @@ impl NatsLink {
     pub fn recall(&self, life: Life, heard_at: DateTime<Utc>, word: Option<LastWord>) {
         let mut agent = self.agent.lock();
         if agent.life != Some(life) {
-            *agent = Agent { life: Some(life), sign: word.map_or(Sign::None, Sign::Goodbye), moment: heard_at };
+            *agent = Agent { life: Some(life), promise: None, sign: word.map_or(Sign::None, Sign::Goodbye), moment: heard_at };
         }
     }
 
@@ -90,6 +113,7 @@ impl NatsLink {
     pub fn dismiss(&self, life: Life, word: LastWord) {
         let mut agent = self.agent.lock();
         if agent.life == Some(life) {
+            agent.promise = None;
             (agent.sign, agent.moment) = (Sign::Goodbye(word), self.env.now());
         }
     }
@@ -119,6 +143,26 @@ impl NatsLink {
         }
     }
 
+    /// Returns the cause of the silence of a host.
+    fn why_silent(&self, agent: &Agent) -> Reason {
+        match agent.sign {
+            Sign::None if agent.life.is_some() => reason!("its agent has not reported since this controller started"),
+            Sign::None => reason!("its agent has not said hello"),
+            Sign::Report(_) if !self.connection.is_connected() => reason!("there is no connection to the cell's NATS"),
+            Sign::Report(_) => reason!("its agent has not reported for more than {} s", self.silence.after.as_secs()),
+            Sign::Absence => reason!("its agent has no connection to the cell's NATS"),
+            Sign::Goodbye(_) => reason!("its agent has ended, and its guests go on"),
+        }
+    }
+
+    /// Adds the promise of the agent to the cause of its silence.
+    fn with_promise(&self, agent: &Agent, reason: Reason) -> Reason {
+        match agent.promise.and_then(|promise| promise.off_after(self.silence.self_fence_margin)) {
+            Some(time) => reason!("{reason}; it counts as off once its agent has not renewed its word for {} s", time.as_secs()),
+            None => reason,
+        }
+    }
+
     /// Notes that nobody listens for this life although NATS is there: the agent is gone, or cut off.
     fn note_absence(&self, life: Life) {
         let mut agent = self.agent.lock();
@@ -144,14 +188,12 @@ impl HostLink for NatsLink {
         let agent = self.agent.lock();
         let silent = |reason: Reason| Standing::Silent { since: agent.moment, reason };
         match &agent.sign {
-            Sign::None if agent.life.is_some() => silent(reason!("its agent has not reported since this controller started")),
-            Sign::None => silent(reason!("its agent has not said hello")),
-            Sign::Report(moment) if moment.elapsed() < self.silent_after => Standing::Up,
-            Sign::Report(_) if !self.connection.is_connected() => silent(reason!("there is no connection to the cell's NATS")),
-            Sign::Report(_) => silent(reason!("its agent has not reported for more than {} s", self.silent_after.as_secs())),
-            Sign::Absence => silent(reason!("its agent has no connection to the cell's NATS")),
-            Sign::Goodbye(LastWord::GuestsGoOn) => silent(reason!("its agent has ended, and its guests go on")),
+            Sign::Report(moment) if moment.elapsed() < self.silence.after => Standing::Up,
             Sign::Goodbye(LastWord::NoGuestRuns) => Standing::Off(OffBy::Host),
+            _ => match agent.promise.and_then(|promise| promise.kept_since(self.silence.self_fence_margin)) {
+                Some(heard_at) => Standing::Off(OffBy::SelfFence { heard_at }),
+                None => silent(self.with_promise(&agent, self.why_silent(&agent))),
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subscriber;
-pub use cellshift_domain::agent::{LastWord, Place};
+pub use cellshift_domain::agent::{Hello, LastWord, Place};
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_network::VirtualFunction;
 use cellshift_domain::reason::Reason;
@@ -47,8 +47,19 @@ pub struct Presence {
     /// The agent's data directory; none of an agent that has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
+    /// The agent's promise: the milliseconds without a renewed word after which it stops the host's guests itself; none of an agent that
+    /// promises nothing, or of an earlier release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_fence_ms: Option<u64>,
     /// The facts.
     pub facts: HostFacts,
+}
+
+impl Presence {
+    /// Returns the hello as controllers decide on it.
+    pub fn hello(&self) -> Hello {
+        Hello { life: self.life.id(), place: self.place, self_fence: self.self_fence_ms.map(Duration::from_millis) }
+    }
 }
 
 /// A message on the subjects of hellos and reports.
@@ -119,15 +130,30 @@ impl Default for Rhythm {
     }
 }
 
+impl Rhythm {
+    /// Returns the times of an agent that must renew its word within this time: of three hellos in a row two may be lost.
+    #[must_use]
+    pub fn renewing_within(self, time: Duration) -> Rhythm {
+        Rhythm {
+            hello: self.hello.min(time / 5),
+            patience: self.patience.min(time / 5),
+            retry: self.retry.min(time / 10),
+            spread: self.spread.min(time / 10),
+            ..self
+        }
+    }
+}
+
 /// Says hello and reports, for one life of an agent.
 pub(crate) struct Announcer {
     pub env: Env,
     pub connection: Arc<Connection>,
     pub address: HostAddress,
-    pub life: Life,
-    pub place: Option<Place>,
+    pub hello: Hello,
     pub rhythm: Rhythm,
     pub facts: watch::Receiver<HostFacts>,
+    /// The moment at which the latest hello was sent that a controller has accepted.
+    pub renewed: watch::Sender<Option<Duration>>,
     pub admission: watch::Sender<Admission>,
     /// The controllers' wishes for reports.
     pub roll_calls: Subscriber,
@@ -151,7 +177,7 @@ impl Announcer {
                 sleep(self.random(self.rhythm.spread)).await;
             }
             let connects = self.connection.states().borrow().connects;
-            let pause = match self.hello().await {
+            let pause = match self.say_hello().await {
                 Ok(Welcome::Accepted) => {
                     accepted = true;
                     self.admission.send_replace(Admission::Accepted);
@@ -172,12 +198,17 @@ impl Announcer {
         }
     }
 
-    /// Says hello, and returns the answer.
-    async fn hello(&self) -> Result<Welcome, Reason> {
+    /// Says hello, and returns the answer. The agent's word is renewed from the moment of sending on: the controller counts from a later one.
+    async fn say_hello(&self) -> Result<Welcome, Reason> {
         let payload = encode(&Sign::Here(self.presence()))?;
+        let sent = self.env.elapsed();
         let answer = self.connection.ask(self.address.hello(), payload, self.rhythm.patience).await;
         let answer = answer.map_err(Reason::inside)?;
-        decode(&answer.payload).ok_or_else(|| Reason::public("this release does not know the answer"))
+        let welcome = decode(&answer.payload).ok_or_else(|| Reason::public("this release does not know the answer"))?;
+        if welcome == Welcome::Accepted {
+            self.renewed.send_replace(Some(sent));
+        }
+        Ok(welcome)
     }
 
     fn refuse(&self, by: Life, heard: DateTime<Utc>) {
@@ -225,8 +256,9 @@ impl Announcer {
     }
 
     fn presence(&self) -> Presence {
-        let facts = self.facts.borrow().clone();
-        Presence { life: self.life, release: RELEASE.to_owned(), protocol: PROTOCOL, place: self.place, facts }
+        let (Hello { life, place, self_fence }, facts) = (self.hello, self.facts.borrow().clone());
+        let self_fence_ms = self_fence.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        Presence { life: Life::new(life), release: RELEASE.to_owned(), protocol: PROTOCOL, place, self_fence_ms, facts }
     }
 
     fn with_jitter(&self, time: Duration) -> Duration {
@@ -249,5 +281,40 @@ pub(crate) async fn say_goodbye(connection: &Connection, address: &HostAddress, 
     };
     if let Err(reason) = said.await {
         log::warn!(host = address.host.as_str(); "the goodbye may not have reached a controller: {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_lost_hellos_leave_time_for_a_third() {
+        let usual = Rhythm::default();
+        let time = Duration::from_secs(30);
+        let Rhythm { hello, patience, retry, report, .. } = usual.clone().renewing_within(time);
+        let with_jitter = |pause: Duration| pause + pause / 4;
+        let third_is_sent_after = with_jitter(hello) + 2 * patience + 2 * with_jitter(retry);
+        assert!(third_is_sent_after < time, "{third_is_sent_after:?}");
+        assert_eq!(report, usual.report);
+        assert_eq!(usual.clone().renewing_within(Duration::from_secs(3_600)), usual, "it says hello often enough");
+    }
+
+    #[test]
+    fn an_agent_of_an_earlier_release_promises_nothing() {
+        let life = Life::new(uuid::Uuid::from_u128(1));
+        let presence = |self_fence_ms| Presence {
+            life,
+            release: String::new(),
+            protocol: PROTOCOL,
+            place: None,
+            self_fence_ms,
+            facts: HostFacts::default(),
+        };
+        let earlier = serde_json::to_string(&presence(None)).unwrap();
+        assert!(!earlier.contains("fence"), "{earlier}");
+        assert_eq!(serde_json::from_str::<Presence>(&earlier).unwrap().hello().self_fence, None);
+        let promising = serde_json::to_string(&presence(Some(7_500))).unwrap();
+        assert_eq!(serde_json::from_str::<Presence>(&promising).unwrap().hello().self_fence, Some(Duration::from_millis(7_500)));
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::presence::{Admission, Announcer, HostFacts, LastWord, Place, Rhythm, say_goodbye};
+use crate::presence::{Admission, Announcer, Hello, HostFacts, LastWord, Rhythm, say_goodbye};
 use crate::questions::ToControllers;
 use crate::requests::Desk;
 use crate::subjects::{HostAddress, Life};
@@ -22,6 +22,7 @@ pub struct HostServer {
     rhythm: Rhythm,
     desk: Arc<Desk>,
     admission: watch::Receiver<Admission>,
+    renewed: watch::Receiver<Option<Duration>>,
     /// Says hello and reports. Ends with this value, as the takers do.
     announcer: JoinSet<()>,
     /// Take requests and queries.
@@ -29,20 +30,21 @@ pub struct HostServer {
 }
 
 impl HostServer {
-    /// Begins a life of the host's agent: listens to its subjects, and says hello as soon as the process is connected. Reports have the
-    /// facts, and one is sent whenever they change. An agent with a `place` takes over the name from an earlier life in the same place.
+    /// Begins a new life of the host's agent: listens to its subjects, and says this hello as soon as the process is connected. Reports have
+    /// the facts, and one is sent whenever they change. An agent with a place takes over the name from an earlier life in the same place.
     pub async fn start(
         env: Env,
         connection: Arc<Connection>,
         address: HostAddress,
-        place: Option<Place>,
+        hello: Hello,
         rhythm: Rhythm,
         facts: watch::Receiver<HostFacts>,
         end: Arc<dyn HostEnd>,
     ) -> Result<HostServer, ConnectionError> {
-        let life = Life::new(env.uuid());
+        let life = Life::new(hello.life);
         let desk = Desk::new(connection.clone(), end);
         let (admission, admissions) = watch::channel(Admission::Awaited);
+        let (renewed, renewals) = watch::channel(None);
         // An accepted agent can be reached at once, so the agent listens before its hello.
         let requests = connection.subscribe(address.requests(life)).await?;
         let queries = connection.subscribe(address.queries(life)).await?;
@@ -54,15 +56,15 @@ impl HostServer {
             env,
             connection: connection.clone(),
             address: address.clone(),
-            life,
-            place,
+            hello,
             rhythm: rhythm.clone(),
             facts,
+            renewed,
             admission,
             roll_calls,
         };
         announcer.spawn(says.run());
-        Ok(HostServer { connection, address, life, rhythm, desk, admission: admissions, announcer, takers })
+        Ok(HostServer { connection, address, life, rhythm, desk, admission: admissions, renewed: renewals, announcer, takers })
     }
 
     /// Returns the life.
@@ -73,6 +75,12 @@ impl HostServer {
     /// Returns how the agent stands with its controllers.
     pub fn admission(&self) -> watch::Receiver<Admission> {
         self.admission.clone()
+    }
+
+    /// Returns the moment, by [`Env::elapsed`], at which the latest hello was sent that a controller has accepted and written down; none before
+    /// the first.
+    pub fn renewed(&self) -> watch::Receiver<Option<Duration>> {
+        self.renewed.clone()
     }
 
     /// Returns the way to ask the controllers.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cellshift_nats::{CellAddress, Connection, HostFacts, LastWord, Life, Name, NatsLink, Presence, Welcome};
+use cellshift_nats::{CellAddress, Connection, HostFacts, LastWord, Life, Name, NatsLink, Presence, Silence, Welcome};
 use uuid::Uuid;
 
 use super::AgentsHandle;
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::domain::agent::{AgentRecord, Decision, Hello};
+use crate::domain::agent::{AcceptedLife, AgentRecord, Decision, Received, Renewal};
 use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::domain::service::Service;
@@ -40,8 +40,8 @@ pub trait HostRecorder: Send + Sync {
 /// The options of a cell's agents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AgentsOptions {
-    /// The time without reports after which a host counts as silent.
-    pub silent_after: Duration,
+    /// The times by which hosts without reports are judged.
+    pub silence: Silence,
     /// True if hosts that nobody has enrolled are mapped.
     pub discover: bool,
     /// The time limit of a call on the cell's database.
@@ -78,14 +78,15 @@ impl Book {
             return Ok(Welcome::CannotTell);
         }
         let service = Service::new(self.env.uuid(), host.as_str(), COMPUTE, self.cell(), self.env.now());
-        let hello = Hello { life: presence.life.id(), place: presence.place };
-        match self.ask(self.cell.db.accept_life(service, hello)).await? {
-            decision @ (Decision::Accept | Decision::Known) => {
+        let hello = presence.hello();
+        let Received { decision, at } = self.ask(self.cell.db.accept_life(service, hello)).await?;
+        match decision {
+            Decision::Accept | Decision::Known => {
                 if decision == Decision::Accept {
                     // The host's records may have gone with an earlier life.
                     self.handle().record_anew(host.as_str());
                 }
-                self.welcome(host, presence.life);
+                self.welcome(host, presence.life, Renewal { heard_at: at, self_fence: hello.self_fence });
                 self.handle().note(host.as_str(), presence.facts.clone());
                 Ok(Welcome::Accepted)
             }
@@ -124,6 +125,7 @@ impl Book {
             let is_new = self.handle().link(host.as_str()).is_none();
             let link = self.link(&host);
             link.recall(Life::new(accepted.life), accepted.heard_at, accepted.last_word);
+            link.recorded(Life::new(accepted.life), accepted.renewal());
             match accepted.last_word {
                 None if is_new => self.handle().await_report(host.as_str()),
                 None => {}
@@ -158,15 +160,19 @@ impl Book {
     /// Looks up the lives that report, and that this process has not accepted.
     pub async fn look_up_strangers(&self) {
         for (name, presence) in self.handle().strangers() {
-            match self.ask(self.cell.db.agent(&name)).await {
-                Ok(Some(record)) if is_at_work(&record, presence.life) => {
-                    if let Ok(host) = Name::parse(&name) {
-                        self.welcome(&host, presence.life);
-                        self.handle().note(&name, presence.facts);
-                    }
+            let record = match self.ask(self.cell.db.agent(&name)).await {
+                Ok(record) => record,
+                Err(error) => {
+                    log::debug!(host = name.as_str(); "a report of life {} is passed over: {error}", presence.life);
+                    continue;
                 }
-                Ok(_) => log::debug!(host = name.as_str(); "a report of life {} is passed over: it is not accepted", presence.life),
-                Err(error) => log::debug!(host = name.as_str(); "a report of life {} is passed over: {error}", presence.life),
+            };
+            match (record.and_then(|record| at_work(&record, presence.life)), Name::parse(&name)) {
+                (Some(accepted), Ok(host)) => {
+                    self.welcome(&host, presence.life, accepted.renewal());
+                    self.handle().note(&name, presence.facts);
+                }
+                _ => log::debug!(host = name.as_str(); "a report of life {} is passed over: it is not accepted", presence.life),
             }
         }
     }
@@ -205,14 +211,20 @@ impl Book {
         Ok(())
     }
 
-    /// Closes the links to hosts whose records an operator has removed. An agent that is still there says hello as a new one.
-    pub async fn forget_removed(&self) -> Result<(), DbError> {
+    /// Closes the links to hosts whose records an operator has removed: an agent that is still there says hello as a new one. Tells the other
+    /// links when their agents renewed their words last, whichever controller heard it.
+    pub async fn look_at_records(&self) -> Result<(), DbError> {
         let linked = self.handle().linked();
         let records: BTreeMap<String, AgentRecord> =
             self.ask(self.cell.db.agents()).await?.into_iter().map(|record| (record.host.clone(), record)).collect();
         for host in linked.iter().filter(|host| !records.contains_key(*host)) {
             self.handle().forget(host);
             self.cell.hosts.removed(host);
+        }
+        for (host, accepted) in records.values().filter_map(|record| Some((&record.host, record.accepted?))) {
+            if let Some(link) = self.handle().link(host) {
+                link.recorded(Life::new(accepted.life), accepted.renewal());
+            }
         }
         Ok(())
     }
@@ -224,15 +236,17 @@ impl Book {
         }
     }
 
-    /// Notes that the life is accepted and has been heard of.
-    fn welcome(&self, host: &Name, life: Life) {
+    /// Notes that the life is accepted and has been heard of, and when it renewed its word.
+    fn welcome(&self, host: &Name, life: Life, renewal: Renewal) {
         let link = self.link(host);
         if link.hear(life) {
+            link.recorded(life, renewal);
             self.open_awaited(host.as_str());
             return;
         }
         self.handle().end_awaiting(host.as_str());
         link.accept(life);
+        link.recorded(life, renewal);
         log::info!(host = host.as_str(); "the agent of host {host} is accepted with life {life}");
         self.cell.hosts.opened(host.as_str(), link);
     }
@@ -240,7 +254,7 @@ impl Book {
     fn link(&self, host: &Name) -> Arc<NatsLink> {
         let new = || {
             let address = self.address.host(host.clone());
-            NatsLink::new(self.env.clone(), self.connection.clone(), address, self.options.silent_after)
+            NatsLink::new(self.env.clone(), self.connection.clone(), address, self.options.silence)
         };
         self.handle().link_or(host.as_str(), new)
     }
@@ -266,7 +280,7 @@ impl Book {
     }
 }
 
-/// True if the life is the accepted one and has not said goodbye.
-fn is_at_work(record: &AgentRecord, life: Life) -> bool {
-    record.accepted.is_some_and(|accepted| accepted.life == life.id() && accepted.last_word.is_none())
+/// Returns the accepted life if it is this one, and has not said goodbye.
+fn at_work(record: &AgentRecord, life: Life) -> Option<AcceptedLife> {
+    record.accepted.filter(|accepted| accepted.life == life.id() && accepted.last_word.is_none())
 }

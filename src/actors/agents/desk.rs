@@ -11,6 +11,7 @@ use super::book::Book;
 use crate::domain::host_protocol::{Asker, HostQuestion, NeighbourError, QuestionAnswer};
 use crate::domain::reason;
 use crate::domain::reason::Reason;
+use crate::env::guard::{Guard, stands};
 
 /// The answer to a question of an agent.
 pub(super) type Reply = Result<QuestionAnswer, NeighbourError>;
@@ -59,16 +60,16 @@ impl Arrivals for Desk {
 impl Answers<HostQuestion, Reply> for Desk {
     /// Answers the accepted life alone: another one may not act for the host.
     async fn answer(&self, host: &Name, life: Life, question: HostQuestion) -> Delivered<Reply> {
-        match self.book.is_accepted(host, life).await {
-            Ok(true) => {}
-            Ok(false) => {
-                log::warn!(host = host.as_str(); "an agent asks whose life {life} is not accepted: it gets no answer");
-                return Delivered::CannotTell;
-            }
+        let is_accepted = match self.book.is_accepted(host, life).await {
+            Ok(is_accepted) => is_accepted,
             Err(error) => {
                 log::warn!(host = host.as_str(); "the agent's question has no answer now: {error}");
                 return Delivered::CannotTell;
             }
+        };
+        if stands(Guard::AgentLife) && !is_accepted {
+            log::warn!(host = host.as_str(); "an agent asks whose life {life} is not accepted: it gets no answer");
+            return Delivered::CannotTell;
         }
         let asker = Asker { cell: self.book.cell().to_owned(), host: host.as_str().to_owned() };
         Delivered::Answered(self.upward.ask(&asker, question).await)

@@ -34,8 +34,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// The time that known agents have for their first report to a controller that has started, before their hosts count as silent.
 const FIRST_REPORT_WITHIN: Duration = Duration::from_secs(4);
-/// The pause between two looks whether hosts have been removed.
-const REMOVED_AFTER: Duration = Duration::from_secs(30);
+/// The pause between two looks at the records of agents.
+const RECORDS_READ_AFTER: Duration = Duration::from_secs(30);
 
 /// The parts of the actor.
 #[derive(Clone)]
@@ -113,12 +113,12 @@ async fn end_awaiting(book: Book) {
     book.open_all_awaited();
 }
 
-/// Closes the links to removed hosts.
-async fn forget(book: Book) {
+/// Keeps the links as the records are, which an operator or another controller has changed.
+async fn follow_records(book: Book) {
     loop {
-        sleep(REMOVED_AFTER).await;
-        if let Err(error) = book.forget_removed().await {
-            log::debug!(cell = book.cell(); "removed hosts of cell {} are not looked for: {error}", book.cell());
+        sleep(RECORDS_READ_AFTER).await;
+        if let Err(error) = book.look_at_records().await {
+            log::debug!(cell = book.cell(); "the records of the agents of cell {} are not looked at: {error}", book.cell());
         }
     }
 }
@@ -147,7 +147,7 @@ impl Actor for Agents {
             let book = actor.parts.book();
             ctx.spawn(keep(book.clone()).into_actor(actor));
             ctx.spawn(end_awaiting(book.clone()).into_actor(actor));
-            ctx.spawn(forget(book).into_actor(actor));
+            ctx.spawn(follow_records(book).into_actor(actor));
         }));
     }
 }

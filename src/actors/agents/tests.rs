@@ -7,10 +7,12 @@ use actix::prelude::*;
 use async_trait::async_trait;
 use cellshift_host::link::{Delivered, HostEnd};
 use cellshift_nats::testkit::Broker;
-use cellshift_nats::{Admission, Connection, ConnectionOptions, HostFacts, HostServer, LastWord, Name, Place, Rhythm};
+use cellshift_nats::{Admission, Connection, ConnectionOptions, Hello, HostFacts, HostServer, LastWord, Name, Place, Rhythm, Silence};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
+
+mod self_fence;
 
 use super::*;
 use crate::actors::supervision::Shutdown;
@@ -27,6 +29,7 @@ use crate::domain::standing::{OffBy, Standing};
 use crate::env::streams::{ByteStream, Keep};
 
 const H1: &str = "h1";
+const SILENCE: Silence = Silence { after: Duration::from_secs(2), self_fence_margin: Duration::from_secs(1) };
 
 /// Keeps what it should record.
 #[derive(Default)]
@@ -40,17 +43,20 @@ impl HostRecorder for Recorder {
     }
 }
 
-/// Answers each question with the same words.
-struct SameAnswer;
+/// Says of each guest that its host may run it.
+struct AllMayRun;
 
 const QUESTION: HostQuestion = HostQuestion::MayRun { server: Uuid::nil() };
 const ANSWER: QuestionAnswer = QuestionAnswer::MayRun(Some((3, 4)));
 
 #[async_trait]
-impl Upward for SameAnswer {
-    async fn ask(&self, asker: &Asker, _: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
+impl Upward for AllMayRun {
+    async fn ask(&self, asker: &Asker, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
         assert_eq!((asker.cell.as_str(), asker.host.as_str()), ("cell1", H1));
-        Ok(ANSWER)
+        match question {
+            HostQuestion::IsLatest { .. } => Ok(QuestionAnswer::IsLatest(Some(true))),
+            _ => Ok(ANSWER),
+        }
     }
 
     async fn download(&self, _: Uuid, _: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
@@ -127,8 +133,8 @@ impl Stage {
             address: self.broker.cell.clone(),
             connection: self.connect(&self.broker.controllers.seed, self.broker.cell.inbox()).await,
             recorder: self.recorder.clone(),
-            upward: Arc::new(SameAnswer),
-            options: AgentsOptions { silent_after: Duration::from_secs(2), discover: false, database_deadline: DEADLINE },
+            upward: Arc::new(AllMayRun),
+            options: AgentsOptions { silence: SILENCE, discover: false, database_deadline: DEADLINE },
         }
     }
 
@@ -137,12 +143,18 @@ impl Stage {
         Agents::new(self.parts(cell).await, None).start()
     }
 
-    /// Begins a life of the host's agent.
+    /// Begins a life of the host's agent, which promises nothing.
     async fn agent(&self, place: Place) -> (HostServer, watch::Sender<HostFacts>) {
+        self.agent_with(place, None).await
+    }
+
+    /// Begins a life of the host's agent with this promise.
+    async fn agent_with(&self, place: Place, self_fence: Option<Duration>) -> (HostServer, watch::Sender<HostFacts>) {
         let address = self.broker.cell.host(Name::parse(H1).unwrap());
         let connection = self.connect(&self.broker.agent(H1).seed, address.inbox()).await;
         let (facts, env) = (watch::Sender::new(facts(8)), self.world.env.clone());
-        let server = HostServer::start(env, connection, address, Some(place), quick(), facts.subscribe(), Arc::new(Obedient)).await;
+        let hello = Hello { life: env.uuid(), place: Some(place), self_fence };
+        let server = HostServer::start(env, connection, address, hello, quick(), facts.subscribe(), Arc::new(Obedient)).await;
         (server.unwrap(), facts)
     }
 
@@ -224,6 +236,7 @@ async fn a_host_of_another_cell_is_not_accepted() {
         release: String::new(),
         protocol: 1,
         place: None,
+        self_fence_ms: None,
         facts: facts(8),
     };
     let welcome = book.decide(&Name::parse(H1).unwrap(), &presence).await.unwrap();
@@ -316,7 +329,7 @@ async fn a_removed_host_has_no_link_and_may_come_anew() {
     drop(first);
     let service = cell.db.service_on(H1, "nova-compute").await.unwrap();
     cell.db.remove_service(service.uuid, H1).await.unwrap();
-    book.forget_removed().await.unwrap();
+    book.look_at_records().await.unwrap();
     assert!(cell.hosts.hosts().is_empty() && !cell.agents.is_discovered(H1));
     let _other = stage.agent(place(8, 1)).await;
     until_up(&cell).await;

@@ -1,6 +1,8 @@
 //! The agents of hosts: which life of each is accepted, and its last word. All controllers decide by one compare-and-set on the service of the
 //! host.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -10,7 +12,7 @@ use super::schema::services;
 use super::services::ServiceRow;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::agent::{AcceptedLife, AgentRecord, Decision, ForcedDown, Hello, LastWord, Place};
+use crate::domain::agent::{AcceptedLife, AgentRecord, Decision, ForcedDown, Hello, LastWord, Place, Received};
 use crate::domain::reason;
 use crate::domain::service::Service;
 
@@ -29,6 +31,7 @@ struct AgentRow {
     agent_start: Option<i64>,
     agent_heard_at: Option<DateTime<Utc>>,
     agent_last_word: Option<String>,
+    agent_self_fence_ms: Option<i64>,
     forced_down: bool,
     forced_down_at: Option<DateTime<Utc>>,
 }
@@ -39,15 +42,17 @@ impl From<AgentRow> for AgentRecord {
         let place = row.agent_place.zip(start).map(|(id, start)| Place { id, start });
         // A word of a newer release is no word that the host is off.
         let last_word = row.agent_last_word.map(|word| LastWord::parse(&word).unwrap_or(LastWord::GuestsGoOn));
-        let accepted = row.agent_life.zip(row.agent_heard_at).map(|(life, heard_at)| AcceptedLife { life, place, heard_at, last_word });
+        let self_fence = row.agent_self_fence_ms.and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis);
+        let accepted =
+            row.agent_life.zip(row.agent_heard_at).map(|(life, heard_at)| AcceptedLife { life, place, heard_at, self_fence, last_word });
         AgentRecord { host: row.host, accepted, forced_down: row.forced_down.then_some(ForcedDown { at: row.forced_down_at }) }
     }
 }
 
 impl CellDb {
-    /// Decides on a hello of the agent of the service's host, and accepts the life if the decision is so. Registers the service if the host
-    /// has none.
-    pub async fn accept_life(&self, service: Service, hello: Hello) -> Result<Decision, DbError> {
+    /// Decides on a hello of the agent of the service's host. A life that is accepted or known is written down with the moment and with its
+    /// promise, before anybody relies on them. Registers the service if the host has none.
+    pub async fn accept_life(&self, service: Service, hello: Hello) -> Result<Received, DbError> {
         let now = self.db.env().now();
         self.db
             .write(move |conn| {
@@ -59,11 +64,11 @@ impl CellDb {
                     let decision = record.decide(&hello);
                     let is_written = match decision {
                         Decision::Accept => accept(conn, &record, &hello, now)?,
-                        Decision::Known => hear(conn, &record.host, hello.life, now)?,
+                        Decision::Known => hear(conn, &record.host, &hello, now)?,
                         Decision::Ended | Decision::Taken(_) => true,
                     };
                     if is_written {
-                        return Ok(decision);
+                        return Ok(Received { decision, at: now });
                     }
                 }
                 Err(DbError::Conflict(reason!("other controllers decide on the agent of host {} at the same time", service.host)))
@@ -117,6 +122,7 @@ fn accept(conn: &mut Conn, read: &AgentRecord, hello: &Hello, now: DateTime<Utc>
         services::agent_start.eq(start),
         services::agent_heard_at.eq(Sql(Some(now))),
         services::agent_last_word.eq(None::<String>),
+        services::agent_self_fence_ms.eq(millis_of(hello.self_fence)),
     );
     let row = services::table.filter(services::host.eq(&read.host)).filter(services::binary_name.eq(COMPUTE));
     let changed = match read.accepted {
@@ -127,10 +133,15 @@ fn accept(conn: &mut Conn, read: &AgentRecord, hello: &Hello, now: DateTime<Utc>
 }
 
 /// Notes that the accepted life was heard of. False if it is not accepted any more, or has ended.
-fn hear(conn: &mut Conn, host: &str, life: Uuid, now: DateTime<Utc>) -> Result<bool, DbError> {
+fn hear(conn: &mut Conn, host: &str, hello: &Hello, now: DateTime<Utc>) -> Result<bool, DbError> {
     let row = services::table.filter(services::host.eq(host)).filter(services::binary_name.eq(COMPUTE));
-    let at_work = row.filter(services::agent_life.eq(Sql(Some(life)))).filter(services::agent_last_word.is_null());
-    Ok(diesel::update(at_work).set(services::agent_heard_at.eq(Sql(Some(now)))).execute(conn)? > 0)
+    let at_work = row.filter(services::agent_life.eq(Sql(Some(hello.life)))).filter(services::agent_last_word.is_null());
+    let set = (services::agent_heard_at.eq(Sql(Some(now))), services::agent_self_fence_ms.eq(millis_of(hello.self_fence)));
+    Ok(diesel::update(at_work).set(set).execute(conn)? > 0)
+}
+
+fn millis_of(promise: Option<Duration>) -> Option<i64> {
+    promise.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -138,6 +149,7 @@ mod tests {
     use super::*;
     use crate::db::cell::CellTxn;
     use crate::db::cell::tests::{at, cells, id};
+    use crate::domain::agent::Renewal;
     use crate::domain::service::ServiceChange;
 
     fn service(number: u128) -> Service {
@@ -145,7 +157,11 @@ mod tests {
     }
 
     fn hello(life: u128, place: Option<(u128, u64)>) -> Hello {
-        Hello { life: id(life), place: place.map(|(place, start)| Place { id: id(place), start }) }
+        Hello { life: id(life), place: place.map(|(place, start)| Place { id: id(place), start }), self_fence: None }
+    }
+
+    async fn decision(cell: &CellDb, service: Service, hello: Hello) -> Decision {
+        cell.accept_life(service, hello).await.unwrap().decision
     }
 
     async fn accepted(cell: &CellDb) -> (Uuid, Option<LastWord>) {
@@ -157,8 +173,8 @@ mod tests {
     async fn a_hello_registers_the_host_and_is_kept() {
         for cell in cells() {
             let first = hello(1, Some((7, 1)));
-            assert_eq!(cell.accept_life(service(1), first).await.unwrap(), Decision::Accept);
-            assert_eq!(cell.accept_life(service(2), first).await.unwrap(), Decision::Known);
+            assert_eq!(decision(&cell, service(1), first).await, Decision::Accept);
+            assert_eq!(decision(&cell, service(2), first).await, Decision::Known);
             assert_eq!(cell.service_on("h1", COMPUTE).await.unwrap().uuid, id(1), "the first registration stays");
             let agents = cell.agents().await.unwrap();
             let record = agents[0].accepted.unwrap();
@@ -170,16 +186,16 @@ mod tests {
     #[tokio::test]
     async fn a_name_passes_by_a_word_or_a_later_start_alone() {
         for cell in cells() {
-            cell.accept_life(service(1), hello(1, Some((7, 1)))).await.unwrap();
-            let other = cell.accept_life(service(1), hello(2, Some((8, 1)))).await.unwrap();
+            decision(&cell, service(1), hello(1, Some((7, 1)))).await;
+            let other = decision(&cell, service(1), hello(2, Some((8, 1)))).await;
             assert!(matches!(other, Decision::Taken(AcceptedLife { life, .. }) if life == id(1)), "{other:?}");
-            assert_eq!(cell.accept_life(service(1), hello(3, Some((7, 2)))).await.unwrap(), Decision::Accept);
+            assert_eq!(decision(&cell, service(1), hello(3, Some((7, 2)))).await, Decision::Accept);
             assert!(!cell.end_life("h1", id(1), LastWord::NoGuestRuns).await.unwrap(), "the word of an overtaken life");
             assert_eq!(accepted(&cell).await, (id(3), None));
             assert!(cell.end_life("h1", id(3), LastWord::NoGuestRuns).await.unwrap());
-            assert_eq!(cell.accept_life(service(1), hello(3, Some((7, 2)))).await.unwrap(), Decision::Ended);
+            assert_eq!(decision(&cell, service(1), hello(3, Some((7, 2)))).await, Decision::Ended);
             assert_eq!(accepted(&cell).await, (id(3), Some(LastWord::NoGuestRuns)), "a late hello takes no word back");
-            assert_eq!(cell.accept_life(service(1), hello(2, Some((8, 1)))).await.unwrap(), Decision::Accept);
+            assert_eq!(decision(&cell, service(1), hello(2, Some((8, 1)))).await, Decision::Accept);
             assert_eq!(accepted(&cell).await, (id(2), None));
         }
     }
@@ -187,29 +203,56 @@ mod tests {
     #[tokio::test]
     async fn a_forced_down_host_gives_its_name_to_one_agent() {
         for cell in cells() {
-            cell.accept_life(service(1), hello(1, None)).await.unwrap();
+            decision(&cell, service(1), hello(1, None)).await;
             let forced = ServiceChange { forced_down: Some(true), ..ServiceChange::default() };
             cell.change_service(id(1), forced).await.unwrap();
-            assert_eq!(cell.accept_life(service(1), hello(2, None)).await.unwrap(), Decision::Accept);
-            let third = cell.accept_life(service(1), hello(3, None)).await.unwrap();
+            assert_eq!(decision(&cell, service(1), hello(2, None)).await, Decision::Accept);
+            let third = decision(&cell, service(1), hello(3, None)).await;
             assert!(matches!(third, Decision::Taken(_)), "the word was about the first one: {third:?}");
             cell.apply_unfenced(CellTxn::new().delete_service(id(1))).await.unwrap();
-            assert_eq!(cell.accept_life(service(4), hello(3, None)).await.unwrap(), Decision::Accept, "the agent was removed");
+            assert_eq!(decision(&cell, service(4), hello(3, None)).await, Decision::Accept, "the agent was removed");
         }
     }
 
     #[tokio::test]
     async fn two_controllers_accept_one_of_two_lives() {
         for cell in cells() {
-            cell.accept_life(service(1), hello(9, None)).await.unwrap();
+            decision(&cell, service(1), hello(9, None)).await;
             cell.end_life("h1", id(9), LastWord::NoGuestRuns).await.unwrap();
             let (one, other) = (cell.clone(), CellDb::new(cell.db().clone()));
             let decisions = futures::join!(one.accept_life(service(1), hello(1, None)), other.accept_life(service(1), hello(2, None)));
-            let decisions = [decisions.0.unwrap(), decisions.1.unwrap()];
+            let decisions = [decisions.0.unwrap().decision, decisions.1.unwrap().decision];
             let accepts = decisions.iter().filter(|decision| **decision == Decision::Accept).count();
             assert_eq!(accepts, 1, "{decisions:?}");
             let winner = if decisions[0] == Decision::Accept { id(1) } else { id(2) };
             assert_eq!(accepted(&cell).await, (winner, None));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_promise_is_written_with_the_word_that_gives_it() {
+        for cell in cells() {
+            let promise = |cell: CellDb| async move { cell.agent("h1").await.unwrap().unwrap().accepted.unwrap().renewal() };
+            let promising = Hello { self_fence: Some(Duration::from_millis(7_500)), ..hello(1, Some((7, 1))) };
+            let first = cell.accept_life(service(1), promising).await.unwrap();
+            assert_eq!(promise(cell.clone()).await, Renewal { heard_at: first.at, self_fence: promising.self_fence });
+            let second = cell.accept_life(service(1), promising).await.unwrap();
+            assert!(second.at > first.at && second.decision == Decision::Known, "{second:?}");
+            assert_eq!(promise(cell.clone()).await, Renewal { heard_at: second.at, self_fence: promising.self_fence });
+
+            let unbound = hello(2, Some((7, 2)));
+            assert_eq!(
+                decision(&cell, service(1), hello(3, Some((8, 1)))).await,
+                Decision::Taken(AcceptedLife {
+                    life: id(1),
+                    place: promising.place,
+                    heard_at: second.at,
+                    self_fence: promising.self_fence,
+                    last_word: None,
+                })
+            );
+            let third = cell.accept_life(service(1), unbound).await.unwrap();
+            assert_eq!(promise(cell.clone()).await, Renewal { heard_at: third.at, self_fence: None }, "a new life promises anew");
         }
     }
 }

@@ -232,6 +232,7 @@ diesel::table! {
         agent_heard_at -> Nullable<Moment>,
         agent_last_word -> Nullable<Text>,
         forced_down_at -> Nullable<Moment>,
+        agent_self_fence_ms -> Nullable<BigInt>,
     }
 }
 

@@ -272,7 +272,7 @@ fn standing(standing: &Standing) -> Value {
         }
         Standing::Off(OffBy::Host) => json!({"state": "off", "by": "host"}),
         Standing::Off(OffBy::Operator) => json!({"state": "off", "by": "operator"}),
-        Standing::Off(OffBy::SelfFence) => json!({"state": "off", "by": "self_fence"}),
+        Standing::Off(OffBy::SelfFence { .. }) => json!({"state": "off", "by": "self_fence"}),
     }
 }
 

@@ -15,8 +15,8 @@ use cellshift_env::Env;
 use cellshift_host::link::{Delivered, HostEnd, HostLink};
 use cellshift_nats::testkit::{Broker, tls_file};
 use cellshift_nats::{
-    Acceptance, Answers, Arrivals, CellDesk, Connection, ConnectionOptions, Controllers, HostFacts, HostServer, LastWord, Life, Name,
-    NatsLink, Presence, Rhythm, Welcome,
+    Acceptance, Answers, Arrivals, CellDesk, Connection, ConnectionOptions, Controllers, Hello, HostFacts, HostServer, LastWord, Life,
+    Name, NatsLink, Presence, Rhythm, Silence, Welcome,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -26,8 +26,8 @@ use crate::scripted::ScriptedEnd;
 
 /// The time for everything that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time after which a host counts as silent.
-const SILENT_AFTER: Duration = Duration::from_secs(1);
+/// The times by which a host without reports is judged.
+const SILENCE: Silence = Silence { after: Duration::from_secs(1), self_fence_margin: Duration::from_secs(1) };
 
 /// Times for tests: all that agents do, they do soon.
 pub fn quick() -> Rhythm {
@@ -164,7 +164,7 @@ struct AgentRecord {
 impl Directory {
     fn link(&self, host: &Name) -> Arc<NatsLink> {
         let address = self.broker_cell.host(host.clone());
-        let new = || Arc::new(NatsLink::new(Env::system(), self.connection.clone(), address, SILENT_AFTER));
+        let new = || Arc::new(NatsLink::new(Env::system(), self.connection.clone(), address, SILENCE));
         self.hosts.lock().entry(host.clone()).or_default().link.get_or_insert_with(new).clone()
     }
 
@@ -273,7 +273,9 @@ async fn serve(
     end: Arc<dyn HostEnd>,
 ) -> HostServer {
     let place = broker.cell.host(Name::parse(host).unwrap());
-    HostServer::start(Env::system(), connection, place, None, rhythm, facts, end).await.unwrap()
+    let env = Env::system();
+    let hello = Hello { life: env.uuid(), place: None, self_fence: None };
+    HostServer::start(env, connection, place, hello, rhythm, facts, end).await.unwrap()
 }
 
 /// Starts an agent with this host's end, and returns it with the sender of its facts.

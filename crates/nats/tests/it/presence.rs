@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use cellshift_domain::agent::Renewal;
 use cellshift_domain::standing::{OffBy, Standing};
+use cellshift_env::Env;
 use cellshift_host::link::HostLink;
 use cellshift_nats::testkit::Broker;
-use cellshift_nats::{Admission, LastWord, PROTOCOL, RELEASE, Rhythm};
+use cellshift_nats::{Admission, LastWord, Life, PROTOCOL, RELEASE, Rhythm};
+use chrono::{DateTime, TimeDelta};
+use uuid::Uuid;
 
 use crate::cell::{Agent, Controller, Linked, connect, facts, quick, request, until};
 use crate::scripted::Mood;
@@ -75,6 +79,47 @@ async fn a_goodbye_says_whether_guests_run_on() {
     assert_eq!((written("h1"), written("h2")), (vec![LastWord::NoGuestRuns], vec![LastWord::GuestsGoOn]));
     assert!(!to_first.hear(to_first.life().unwrap()), "a report that comes after the goodbye changes nothing");
     assert!(to_first.standing().is_off());
+}
+
+#[tokio::test]
+async fn only_a_promise_whose_time_is_over_makes_silence_off() {
+    let broker = Broker::start(&["promises", "does_not", "has_ended"]).await;
+    let controller = Controller::start(&broker).await;
+    let renewal = |second, self_fence| Renewal { heard_at: DateTime::UNIX_EPOCH + TimeDelta::seconds(second), self_fence };
+    let (first, life) = (renewal(1, Some(Duration::from_millis(500))), Life::new(Uuid::from_u128(1)));
+    let [promises, does_not, has_ended] = ["promises", "does_not", "has_ended"].map(|host| controller.link(host));
+    for link in [&promises, &does_not, &has_ended] {
+        link.accept(life);
+    }
+    does_not.recorded(life, renewal(1, None));
+    has_ended.dismiss(life, LastWord::GuestsGoOn);
+    for link in [&promises, &has_ended] {
+        link.recorded(life, first);
+    }
+    until("the promise's time is over", || promises.standing() == Standing::Off(OffBy::SelfFence { heard_at: first.heard_at })).await;
+    for link in [&does_not, &has_ended] {
+        assert!(matches!(link.standing(), Standing::Silent { .. }), "{:?}", link.standing());
+    }
+    promises.recorded(life, renewal(2, first.self_fence));
+    let renewed = promises.standing();
+    assert!(matches!(&renewed, Standing::Silent { reason, .. } if reason.to_string().contains("counts as off once")), "{renewed:?}");
+    promises.hear(life);
+    assert!(promises.standing().is_up());
+}
+
+#[tokio::test]
+async fn a_word_is_renewed_from_the_sending_of_its_hello() {
+    let broker = Broker::start(&["h1"]).await;
+    let (began, agent) = (Env::system().elapsed(), Agent::start(&broker, "h1").await);
+    until("the agent is connected", || agent.connection.is_connected()).await;
+    let renewed = agent.server.renewed();
+    assert_eq!(*renewed.borrow(), None, "nobody has accepted it");
+    let controller = Controller::start(&broker).await;
+    controller.link_when_up("h1").await;
+    until("its word counts", || renewed.borrow().is_some()).await;
+    let first = *renewed.borrow();
+    assert!(first > Some(began) && first <= Some(Env::system().elapsed()), "{first:?}");
+    until("its word is renewed", || *renewed.borrow() > first).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,1 @@
+ALTER TABLE services DROP COLUMN agent_self_fence_ms;
