@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Parser, Subcommand};
 use sd_notify::NotifyState;
 
 use super::Failure;
@@ -28,6 +28,27 @@ pub(super) struct Compute {
     /// configuration].
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
+}
+
+/// The command line of an agent.
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Alone,
+}
+
+/// The command of an agent.
+#[derive(Subcommand)]
+enum Alone {
+    Compute(Compute),
+}
+
+/// Parses the command line of an agent, without the definitions of all other commands: each machine has an agent, and they would be a sixth
+/// of its memory. None if the line is another command's, asks for help, or makes no sense: then all definitions together explain it.
+pub(super) fn parse_alone() -> Option<Compute> {
+    std::env::args_os().nth(1).filter(|word| word == "compute")?;
+    let Line { command: Alone::Compute(options) } = Line::try_parse().ok()?;
+    Some(options)
 }
 
 /// Runs the agent until SIGINT or SIGTERM.

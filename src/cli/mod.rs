@@ -67,6 +67,9 @@ pub struct Cli {
 
 /// Parses the command line. One that makes no sense is explained on standard error, with the exit code for it.
 pub fn parse() -> Result<Cli, ExitCode> {
+    if let Some(agent) = compute::parse_alone() {
+        return Ok(Cli { command: Command::Compute(agent) });
+    }
     Cli::try_parse().map_err(|refused| {
         drop(refused.print());
         let heals = std::env::args().nth(1).is_some_and(|word| word == "heal-allocations");
