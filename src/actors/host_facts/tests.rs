@@ -20,7 +20,7 @@ use crate::domain::saga_state::SagaState;
 use crate::env::Env;
 use crate::saga::context::{
     CreateImageRequest, CreateRequest, EvacuateRequest, LiveMigrateRequest, Place, RebuildRequest, Request, RescueRequest, ResizeRequest,
-    ShelveRequest, UnshelveRequest, image_of_operation,
+    ShelveRequest, image_of_operation,
 };
 
 const SAGA: Uuid = Uuid::from_u128(1);
