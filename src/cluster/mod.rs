@@ -132,10 +132,10 @@ impl Cell {
         };
         Ok(config.text()?)
     }
+}
 
-    fn nats_url(&self) -> String {
-        format!("nats://{}", self.address)
-    }
+fn nats_url(address: SocketAddr) -> String {
+    format!("nats://{address}")
 }
 
 /// A running cluster. Its processes end with it, and with the thread that started it.
@@ -152,6 +152,12 @@ impl Cluster {
     /// Starts all processes, and returns when the controller is ready and all agents have said hello. If anything fails, nothing is left
     /// running.
     pub async fn start(plan: Plan) -> Result<Cluster, ClusterError> {
+        Cluster::start_through(plan, |_, server| server).await
+    }
+
+    /// As [`Cluster::start`], with agents that reach their cell's NATS server where `way` says, such as at a proxy: it gets the host's name and
+    /// the server's own address.
+    pub async fn start_through(plan: Plan, way: impl FnMut(&str, SocketAddr) -> SocketAddr) -> Result<Cluster, ClusterError> {
         let mut cluster = Cluster::prepare(plan)?;
         for number in 0..cluster.cells.len() {
             cluster.start_broker(number).await?;
@@ -160,7 +166,7 @@ impl Cluster {
         cluster.restart(&Role::Controller)?;
         cluster.until_it_answers().await?;
         let client = Client::log_in(&cluster.clouds_file(), ADMIN).await?;
-        cluster.enrol_agents(&client).await?;
+        cluster.enrol_agents(&client, way).await?;
         for role in cluster.agents() {
             cluster.restart(&role)?;
         }
@@ -214,6 +220,11 @@ impl Cluster {
     /// Returns the running children with the ids of their processes.
     pub fn processes(&self) -> impl Iterator<Item = (&Role, u32)> {
         self.children.ids()
+    }
+
+    /// Returns the configuration of a child.
+    pub fn config(&self, role: &Role) -> PathBuf {
+        self.files.config(role)
     }
 
     /// Returns the log of a child.
@@ -288,7 +299,7 @@ impl Cluster {
         let cells = self.cells.iter();
         let nats = cells.map(|cell| {
             let key = self.files.controllers_key(&cell.name);
-            (cell.name.clone(), Nats { servers: vec![cell.nats_url()], key: Some(key), authorities: None })
+            (cell.name.clone(), Nats { servers: vec![nats_url(cell.address)], key: Some(key), authorities: None })
         });
         self.config.nats = nats.collect();
         self.config.data_dir = self.files.data().to_owned();
@@ -298,12 +309,12 @@ impl Cluster {
     }
 
     /// Enrols all agents, and writes their configurations.
-    async fn enrol_agents(&self, client: &Client) -> Result<(), ClusterError> {
+    async fn enrol_agents(&self, client: &Client, mut way: impl FnMut(&str, SocketAddr) -> SocketAddr) -> Result<(), ClusterError> {
         for cell in &self.cells {
             for (host, key) in &cell.hosts {
                 let enrolled = enrol(client, host, &cell.name, &key.public).await?;
                 let hosts = vec![AgentHost { name: host.clone(), key: self.files.agent_key(host) }];
-                let nats = AgentNats { servers: enrolled.nats_servers, authorities: None };
+                let nats = AgentNats { servers: vec![nats_url(way(host, cell.address))], authorities: None };
                 let mut config = AgentConfig::new(&cell.name, enrolled.deployment, self.files.agent_data(host), hosts, nats);
                 config.compute = self.config.compute.clone();
                 config.chaos.trials = self.config.chaos.enabled;

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use cellshift::client::{ADMIN, Client, OPERATORS};
 use cellshift::cluster::{Cluster, Plan, Role};
-use cellshift::config::Config;
+use cellshift::config::{Config, Seconds};
 use cellshift::virt::Operation;
+use cellshift_nats::testkit::proxy::Proxy;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, interval};
@@ -66,7 +68,25 @@ impl Stage {
 
     /// Starts a cluster with this number of agents in each cell.
     pub async fn with_agents(agents: u32) -> Stage {
-        let dir = tempfile::tempdir().expect("a directory");
+        Stage::start(tempfile::tempdir().expect("a directory"), agents, |_| {}, |_, server| server).await
+    }
+
+    /// Starts a cluster with this number of agents in each cell, each of which reaches NATS through a proxy. Returns the proxies by their
+    /// hosts.
+    pub async fn with_proxies(agents: u32) -> (Stage, BTreeMap<String, Proxy>) {
+        let mut proxies = BTreeMap::new();
+        let way = |host: &str, server| proxies.entry(host.to_owned()).or_insert_with(|| Proxy::before(server)).address();
+        let stage = Stage::start(tempfile::tempdir().expect("a directory"), agents, |_| {}, way).await;
+        (stage, proxies)
+    }
+
+    /// Starts a cluster in this directory, with agents that reach their cell's NATS where `way` says for the host and the server's address.
+    pub async fn start(
+        dir: TempDir,
+        agents: u32,
+        configure: impl FnOnce(&mut Config),
+        way: impl FnMut(&str, SocketAddr) -> SocketAddr,
+    ) -> Stage {
         allow_moves(dir.path());
         let mut config = Config::default();
         config.http.listen.set_port(0);
@@ -76,11 +96,13 @@ impl Stage {
             (Operation::GuestShutdown, 200),
             (Operation::CopyDisks, 700),
         ]);
-        // A host that stands still is noticed soon.
+        // A host that stands still is noticed soon, and asked again soon.
         config.migration.deadlines = BTreeMap::from([("prepare_at_target".to_owned(), 3)]);
+        config.migration.back_off_max = Seconds::whole(2);
+        configure(&mut config);
         let path = dir.path().canonicalize().expect("its whole path");
         let plan = Plan { dir: path, program: program().into(), agents: Some(agents), config };
-        let cluster = Cluster::start(plan).await.unwrap_or_else(|error| panic!("the cluster starts, not: {error}"));
+        let cluster = Cluster::start_through(plan, way).await.unwrap_or_else(|error| panic!("the cluster starts, not: {error}"));
         let clouds = cluster.clouds_file();
         let member = Client::log_in(&clouds, "cellshift").await.expect("a member");
         let admin = Client::log_in(&clouds, ADMIN).await.expect("an administrator");
@@ -101,16 +123,20 @@ impl Stage {
 
     /// Makes a server in the source cell, and waits until it runs.
     pub async fn create_in_cell1(&self, name: &str) -> String {
-        let member = &self.member;
-        let images = member.get("image", "/v2/images?name=tiny").await.expect("images");
-        let networks = member.get("network", "/v2.0/networks?name=private").await.expect("networks");
-        let body = json!({"server": {
-            "name": name,
-            "flavorRef": "gen1.small",
-            "imageRef": images["images"][0]["id"],
-            "networks": [{"uuid": networks["networks"][0]["id"]}],
-        }});
-        let made = member.post("compute", "/servers", body).await.expect("a server");
+        self.create_as(&self.member, json!({"name": name, "flavorRef": "gen1.small"})).await
+    }
+
+    /// Makes a server of the administrators on this host, for which the hosts of both cells have the hardware, and waits until it runs.
+    pub async fn create_on(&self, host: &str, name: &str) -> String {
+        self.create_as(&self.admin, json!({"name": name, "flavorRef": "m1.tiny", "host": host})).await
+    }
+
+    async fn create_as(&self, owner: &Client, mut server: Value) -> String {
+        let images = owner.get("image", "/v2/images?name=tiny").await.expect("images");
+        let networks = owner.get("network", "/v2.0/networks?name=private").await.expect("networks");
+        server["imageRef"] = images["images"][0]["id"].clone();
+        server["networks"] = json!([{"uuid": networks["networks"][0]["id"]}]);
+        let made = owner.post("compute", "/servers", json!({ "server": server })).await.expect("a server");
         let id = made["server"]["id"].as_str().expect("an id").to_owned();
         self.rests(&id, &["ACTIVE"]).await;
         id
@@ -134,6 +160,11 @@ impl Stage {
     /// Begins a move, and waits until it is at this step.
     pub async fn begin_move_up_to(&self, server: &str, step: &str) {
         self.begin_move(server).await;
+        self.is_at(server, step).await;
+    }
+
+    /// Waits until the server's newest operation is at this step.
+    pub async fn is_at(&self, server: &str, step: &str) {
         until(&format!("the move is at {step}"), async || self.newest(server).await["step"] == step).await;
     }
 
@@ -155,7 +186,8 @@ impl Stage {
         self.look(server).await["OS-EXT-SRV-ATTR:host"].as_str().unwrap_or_default().to_owned()
     }
 
-    async fn look(&self, server: &str) -> Value {
+    /// Returns the server as administrators see it; null while the controller does not answer.
+    pub async fn look(&self, server: &str) -> Value {
         self.admin.get("compute", &format!("/servers/{server}")).await.map(|body| body["server"].clone()).unwrap_or_default()
     }
 
@@ -193,8 +225,8 @@ impl Stage {
         until(&format!("{host} is {state}"), async || shown().await == state).await;
     }
 
-    /// Brings the server's life to an end, checks the audit, and takes the cluster down.
-    pub async fn end(self) {
+    /// Waits until all hosts are up and the audit, which asks their agents, is clean.
+    pub async fn is_clean(&self) {
         for agent in self.cluster.agents() {
             if let Role::Agent(host) = agent {
                 self.is(&host, "up").await;
@@ -210,6 +242,11 @@ impl Stage {
             let words = String::from_utf8_lossy(&audit.stdout).into_owned();
             assert!(Instant::now() < deadline, "the audit is not clean: {words}\n{}", self.logs());
         }
+    }
+
+    /// Checks the audit, and takes the cluster down.
+    pub async fn end(self) {
+        self.is_clean().await;
         self.cluster.stop().await.expect("the cluster stops");
     }
 

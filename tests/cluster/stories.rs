@@ -1,5 +1,10 @@
 //! Moves between the cells of a cluster, with a process that dies or stands still in the middle.
 
+mod cuts;
+mod full_disk;
+mod kills;
+mod strangers;
+
 use cellshift::cluster::{Role, Signal};
 use serde_json::json;
 
@@ -70,11 +75,6 @@ async fn a_killed_source_agent_loses_no_server() {
 #[tokio::test]
 async fn a_killed_nats_server_loses_no_server() {
     killed_and_started_again(&Role::Broker("cell2".to_owned()), FATAL_STEP).await;
-}
-
-#[tokio::test]
-async fn a_killed_controller_loses_no_server() {
-    killed_and_started_again(&Role::Controller, FATAL_STEP).await;
 }
 
 /// Kills a process at a step of a move, starts it again, and sees the server at rest, where it was or where it goes.

@@ -130,6 +130,7 @@ mod shared_volumes;
 mod shelve;
 mod shelved_volumes;
 mod silent_hosts;
+mod small_disk;
 mod soft_delete;
 mod sorted_lists;
 mod stage;

@@ -107,8 +107,8 @@ impl Desk {
 
     /// Begins or joins the request, and answers it when it has ended. A request is never late: its fence makes it harmless.
     fn take_request(self: &Arc<Desk>, message: &Message, reply_to: Subject) -> Result<(), Delivered<HostReply>> {
-        let stamp = Stamp::read(message.headers.as_ref()).ok_or_else(not_known)?;
-        let request: HostRequest = decode(&message.payload).ok_or_else(not_known)?;
+        let stamp = Stamp::read(message.headers.as_ref()).ok_or_else(|| not_known(message))?;
+        let request: HostRequest = decode(&message.payload).ok_or_else(|| not_known(message))?;
         let waits = self.waiting.clone().try_acquire_owned().map_err(|_| Delivered::Busy)?;
         let mut reply = self.begin_or_join(message.payload.clone(), request)?;
         let desk = self.clone();
@@ -143,13 +143,13 @@ impl Desk {
 
     /// Answers the query, unless it comes too late.
     fn take_query(self: &Arc<Desk>, message: &Message, reply_to: Subject) -> Result<(), Delivered<()>> {
-        let stamp = Stamp::read(message.headers.as_ref()).ok_or_else(not_known)?;
+        let stamp = Stamp::read(message.headers.as_ref()).ok_or_else(|| not_known(message))?;
         if self.freshness.lock().is_late(&stamp, self.connection.clock()) {
             self.late.fetch_add(1, Ordering::Relaxed);
             log::debug!("a query came after its sender had stopped waiting; it is dropped");
             return Ok(());
         }
-        let query: HostQuery = decode(&message.payload).ok_or_else(not_known)?;
+        let query: HostQuery = decode(&message.payload).ok_or_else(|| not_known(message))?;
         let waits = self.waiting.clone().try_acquire_owned().map_err(|_| Delivered::Busy)?;
         let desk = self.clone();
         tokio::spawn(async move {
@@ -172,7 +172,9 @@ impl Desk {
     }
 }
 
-fn not_known<T>() -> Delivered<T> {
+/// Answers a message that this release does not know, and writes a line to the log.
+fn not_known<T>(message: &Message) -> Delivered<T> {
+    log::warn!("a message on {} is not known to this release ({} bytes)", message.subject, message.payload.len());
     Delivered::NotKnown { release: RELEASE.to_owned() }
 }
 

@@ -1,4 +1,7 @@
-//! A NATS server for tests, as a child process on a free port of loopback (Debian's package `nats-server`).
+//! A NATS server for tests, as a child process on a free port of loopback (Debian's package `nats-server`), a proxy
+//! before one, and clients of any kind.
+
+pub mod proxy;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -139,6 +142,12 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns a client of the library's own at the server, with the key of one of its users: it sends whatever it is given.
+pub async fn raw_client(server: SocketAddr, key: &UserKey) -> async_nats::Client {
+    let options = async_nats::ConnectOptions::new().nkey(key.seed.expose().clone());
+    options.connect(format!("nats://{server}")).await.expect("the server takes the user")
 }
 
 /// Returns a file for TLS: `authority.pem` has signed `server.pem`, whose key is `server.key`.

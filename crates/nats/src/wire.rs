@@ -103,9 +103,9 @@ pub(crate) fn encode_answer<T: Serialize>(answer: Delivered<T>) -> Bytes {
     serde_json::to_vec::<Answer<()>>(&instead).unwrap_or_default().into()
 }
 
-/// Reads a message; none if this release does not know it.
+/// Reads a message; none if this release does not know it, or if it is larger than this program sends any.
 pub(crate) fn decode<T: DeserializeOwned>(payload: &[u8]) -> Option<T> {
-    serde_json::from_slice(payload).ok()
+    (payload.len() <= MESSAGE_MAX).then(|| serde_json::from_slice(payload).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -145,7 +145,14 @@ mod tests {
     fn a_message_that_is_too_large_is_not_written() {
         let refusal = encode(&"x".repeat(MESSAGE_MAX)).unwrap_err();
         assert_eq!(refusal.to_string(), "the message has 524290 bytes, and NATS carries at most 524288; it was not sent");
-        assert!(encode(&"x".repeat(MESSAGE_MAX - 2)).is_ok());
+        let largest = "x".repeat(MESSAGE_MAX - 2);
+        assert_eq!(decode(&encode(&largest).unwrap()), Some(largest));
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_is_not_read() {
+        let payload = format!("\"{}\"", "x".repeat(MESSAGE_MAX - 1));
+        assert_eq!(decode::<String>(payload.as_bytes()), None);
     }
 
     #[test]

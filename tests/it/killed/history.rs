@@ -6,7 +6,7 @@ use std::fmt;
 /// The statuses of a server that is made, moved and moved back, or shelved and unshelved.
 const STATUSES: [&str; 7] = ["BUILD", "ACTIVE", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "SHELVED", "SHELVED_OFFLOADED"];
 /// The requests that bring a server to a host.
-const MOVES: [&str; 2] = ["resize", "unshelve"];
+const MOVES: [&str; 3] = ["resize", "migrate", "unshelve"];
 
 /// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cellshift_domain::host_protocol::{HostAnswer, HostReply};
 use cellshift_host::link::HostLink;
 use cellshift_host::virt::HostUnreachable;
-use cellshift_nats::testkit::Broker;
+use cellshift_nats::testkit::{Broker, raw_client};
 use futures::StreamExt;
 
 use crate::cell::{Agent, Controller, Linked, query, request, until};
@@ -120,30 +120,26 @@ async fn a_panic_of_the_host_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_parse_is_not_known() {
+async fn a_message_that_cannot_be_read_is_not_known() {
     let linked = Linked::start().await;
     let Linked { broker, agent, link, .. } = &linked;
-    let client = raw_client(broker, &broker.controllers.seed).await;
+    let client = raw_client(broker.address(), &broker.controllers).await;
     let host = broker.cell.host("h1".parse_name());
     let mut newer = serde_json::to_value(request(1)).unwrap();
     newer["command"] = "Fly".into();
-    let newer = newer.to_string();
+    let mut large = request(1);
+    large.request_id = "x".repeat(600_000);
+    let (newer, large) = (newer.to_string(), serde_json::to_string(&large).unwrap());
     for subject in [host.requests(agent.server.life()), host.queries(agent.server.life())] {
-        for payload in [&b"\xff\x00{"[..], b"", b"{}", newer.as_bytes()] {
+        for payload in [&b"\xff\x00{"[..], b"", b"{}", newer.as_bytes(), large.as_bytes()] {
             for headers in [true, false] {
                 let answer = ask_raw(&client, broker, &subject, payload, headers).await;
-                assert!(answer.contains(r#"{"Word":{"NotKnown":{"release":""#), "{payload:?}: {answer}");
+                assert!(answer.contains(r#"{"Word":{"NotKnown":{"release":""#), "{} bytes: {answer}", payload.len());
             }
         }
     }
     assert_eq!(link.request(request(1), LONG).await, Ok(HostReply::Done), "the agent lives on");
     assert_eq!((agent.end.requests(), agent.end.queries()), (vec![request(1)], Vec::new()));
-}
-
-/// Returns a client of the library's own.
-pub async fn raw_client(broker: &Broker, seed: &cellshift_domain::secret::Secret<String>) -> async_nats::Client {
-    let options = async_nats::ConnectOptions::new().nkey(seed.expose().clone());
-    options.connect(format!("nats://{}", broker.address())).await.unwrap()
 }
 
 /// Sends bytes as a controller, with or without the headers of a message, and returns the answer's text.

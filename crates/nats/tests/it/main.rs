@@ -5,7 +5,6 @@ mod cell;
 mod link;
 mod outages;
 mod presence;
-mod proxy;
 mod questions;
 mod rights;
 mod scripted;

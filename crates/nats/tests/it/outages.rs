@@ -8,12 +8,12 @@ use cellshift_domain::standing::Standing;
 use cellshift_env::Env;
 use cellshift_host::link::HostLink;
 use cellshift_nats::testkit::Broker;
+use cellshift_nats::testkit::proxy::{Proxy, Way};
 use cellshift_nats::{Connection, ConnectionOptions, Life, NatsLink};
 use uuid::Uuid;
 
 use crate::cell::{Agent, Controller, Linked, options, query, quick, request, until};
 use crate::link::{assert_not_delivered, assert_unknown};
-use crate::proxy::{Proxy, Way};
 use crate::scripted::Mood;
 
 const LONG: Duration = Duration::from_secs(30);
