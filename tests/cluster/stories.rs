@@ -3,6 +3,7 @@
 mod cuts;
 mod full_disk;
 mod kills;
+mod self_fence;
 mod strangers;
 
 use cellshift::cluster::{Role, Signal};
