@@ -3,7 +3,6 @@
 
 mod command;
 mod enrolment;
-mod experiments;
 #[path = "../it/killed/history.rs"]
 mod history;
 mod other_agent;

@@ -1,6 +1,7 @@
-//! Moves between the cells of a cluster, with a process that dies or stands still in the middle.
+//! Moves between the cells of a cluster, with a process that dies, stands still or is cut off in the middle.
 
 mod cuts;
+mod experiments;
 mod full_disk;
 mod kills;
 mod self_fence;
