@@ -17,7 +17,7 @@ use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::saga_state::SagaState;
-use crate::env::Env;
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{
     CreateImageRequest, CreateRequest, EvacuateRequest, LiveMigrateRequest, Place, RebuildRequest, Request, RescueRequest, ResizeRequest,
     ShelveRequest, image_of_operation,
@@ -30,7 +30,7 @@ const OTHER: Uuid = Uuid::from_u128(4);
 
 /// Returns facts from an empty database, in which faults can be made.
 fn facts() -> HostFacts {
-    let env = FaultyBorders::of(Env::system());
+    let env = FaultyBorders::of(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline));
     let api = ApiDb::new(Db::open("api", "", Schema::Api, &env).unwrap());
     let (operations, patience) = (Operations::new(api.db().clone()), Duration::from_secs(5));
     HostFacts { api, operations, cells: Vec::new(), patience, default_zone: "nova".into() }

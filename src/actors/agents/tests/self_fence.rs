@@ -4,7 +4,7 @@ use super::*;
 use crate::agent::Agent;
 use crate::agent::config::{AgentConfig, AgentHost, AgentNats};
 use crate::config::Seconds;
-use crate::domain::guest::DiskSource;
+use crate::domain::guest::{DiskSource, GuestSpec, GuestVolume};
 use crate::domain::server::PowerState;
 
 const COMPUTE: &str = "nova-compute";
@@ -27,7 +27,9 @@ impl Stage {
 
     /// Starts a guest on the agent's host.
     async fn run_guest(&self, agent: &Agent) {
-        let spec = Box::new(self.world.spec(SERVER, DiskSource::Volume));
+        let (volume, _) = self.world.volume();
+        let volumes = vec![GuestVolume { boot_index: Some(0), ..volume }];
+        let spec = Box::new(GuestSpec { volumes, ..self.world.spec(SERVER, DiskSource::Volume) });
         for command in [HostCommand::PrepareGuest { spec }, HostCommand::StartGuest] {
             assert_eq!(self.world.ask(agent.hosts(), H1, SERVER, command).await, HostReply::Done);
         }
