@@ -1,4 +1,4 @@
-//! One query to a host that answers at once: over the mailbox link to a host of this process, over the NATS link to an agent of its own, and
+//! A query to a host that answers at once: over the mailbox link to a host of this process, over the NATS link to an agent of its own, and
 //! beside them a bare round trip over the same NATS server.
 
 use std::sync::{Arc, mpsc};

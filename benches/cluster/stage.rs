@@ -1,4 +1,4 @@
-//! What all parts of the bench share.
+//! The parts of the bench's stage that all its measurements use.
 
 use std::fmt;
 use std::time::Duration;

@@ -112,11 +112,11 @@ impl Experiment {
         let journeys = LocalSet::new();
         let over = journeys.run_until(self.until_over(faults)).await;
         drop(journeys);
-        let mut told = over?;
+        let mut printed = over?;
         self.trace.tell("everything is healed");
         self.patiently(async || self.client.delete(OPERATORS, EXPERIMENT).await).await?;
         let verdict = loop {
-            let experiment = self.look(&mut told).await?;
+            let experiment = self.look(&mut printed).await?;
             if !experiment["verdict"].is_null() {
                 break experiment["verdict"].clone();
             }
@@ -136,27 +136,27 @@ impl Experiment {
                 travel(users, reach, traveller).await;
             });
         }
-        let (last_fault, mut told) = (last_time(faults), 0);
+        let (last_fault, mut printed) = (last_time(faults), 0);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let experiment = self.look(&mut told).await?;
+            let experiment = self.look(&mut printed).await?;
             let is_travelling = self.users.travellers.iter().any(|traveller| !traveller.is_over());
             let is_busy = (is_travelling && began.elapsed() < JOURNEYS_WITHIN) || began.elapsed() < last_fault + SETTLING;
             if !is_busy || experiment["state"] != "running" {
                 self.users.stopped.set(true);
-                return Ok(told);
+                return Ok(printed);
             }
         }
     }
 
     /// Looks at the experiment, and tells the faults that have happened since the last look.
-    async fn look(&self, told: &mut usize) -> Result<Value, SimulationError> {
+    async fn look(&self, printed: &mut usize) -> Result<Value, SimulationError> {
         let answer = self.patiently(async || self.client.get(OPERATORS, EXPERIMENT).await).await?;
         let injected = answer["experiment"]["injected"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for fault in injected.iter().skip(*told) {
+        for fault in injected.iter().skip(*printed) {
             self.trace.tell(format!("FAULT  {}", fault["what"].as_str().unwrap_or_default()));
         }
-        *told = injected.len();
+        *printed = injected.len();
         Ok(answer["experiment"].clone())
     }
 

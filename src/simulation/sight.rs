@@ -1,4 +1,4 @@
-//! What users see of the cloud beside the answers to their requests: from inside its process, or over its APIs.
+//! The sight that users have of the cloud beside the answers to their requests: from inside its process, or over its APIs.
 
 use std::time::Duration;
 

@@ -131,6 +131,10 @@ impl NatsLink {
         patience: Duration,
     ) -> Result<T, HostUnreachable> {
         let life = self.life().ok_or_else(|| HostUnreachable::NotDelivered(reason!("its agent has not said hello")))?;
+        // Its agent takes no messages, and on a cut network nobody would say so before the time of the message is over.
+        if let Standing::Off(OffBy::SelfFence { .. }) = self.standing() {
+            return Err(HostUnreachable::NotDelivered(reason!("its agent has stopped its guests, and takes no messages")));
+        }
         let payload = encode(message).map_err(HostUnreachable::NotDelivered)?;
         match self.connection.ask(subject(&self.address, life), payload, patience.min(LONGEST_PATIENCE)).await {
             Ok(answer) => outcome(&answer),
