@@ -186,7 +186,8 @@ fn an_agent_moves_the_images_of_each_operation_on_its_servers() {
         ];
         for (action, answer, status) in operations {
             let unshelves = action.get("unshelve").is_some();
-            stage.admin.act(server, action).await.expect(answer);
+            // The first version in which a server may be unshelved to a host.
+            stage.admin.speaking("2.91").act(server, action).await.expect(answer);
             stage.at_rest(server, status).await;
             if unshelves {
                 let disk = stage.disks(HOST, server).await["disk"].clone();
